@@ -187,7 +187,7 @@ fn introduction(world: &Comm, simulation: &Simulation, space: &PhaseSpace) -> St
         some => format!("\ncomponents without forces, kept unchanged: {}", some.join(", ")),
     };
     format!(
-        "{} molecules in a box of {x:.3} x {y:.3} x {z:.3}, {:?} cells, {} ranks, transport {}, {:?} decomposition{note}",
+        "{} molecules in a box of {x:.3} x {y:.3} x {z:.3}, {:?} cells, {} ranks ({}), {:?} decomposition{note}",
         space.molecules,
         model.grid.shape,
         world.size(),

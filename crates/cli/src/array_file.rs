@@ -238,10 +238,10 @@ pub(crate) fn select_arrays(arrays: &[Array], name: Option<&str>) -> Result<Vec<
     };
     let found: Vec<usize> = (0..arrays.len()).filter(|at| fits(&arrays[*at])).collect();
     let names = || arrays.iter().map(|array| array.name.as_str()).take(20).collect::<Vec<_>>().join(", ");
+    let more = if arrays.len() > 20 { ", …" } else { "" };
     ensure!(
         !found.is_empty(),
-        "there is no array or group {name:?}; the file has {}: {}",
-        arrays.len(),
+        "there is no array or group {name:?}; the arrays of the file are {}{more}",
         names()
     );
     Ok(found)

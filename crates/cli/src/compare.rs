@@ -19,13 +19,6 @@ use crate::standard_output::lock_stdout;
 /// The number of values that are compared at once, which fit the processor's cache.
 const AT_ONCE: usize = 4096;
 
-/// Compares arrays element by element, and their metadata: types, names of dimensions, attributes.
-///
-/// Two numbers a and b differ if |a − b| > ATOL + THRESHOLD · min(|a|, |b|). NaN equals NaN, and differs from every number. In addition,
-/// error norms are printed: for each step (an index of the first dimension of arrays with several dimensions) the relative error in the
-/// Frobenius norm and in the infinity norm (the greatest sum of absolute values of a row), relative to the file for which it is greater.
-///
-/// Exit status: 0 without differences, 1 with differences, 2 if a file cannot be read.
 #[derive(clap::Args)]
 pub(crate) struct CompareArguments {
     /// A file of any known kind, or a checkpoint store

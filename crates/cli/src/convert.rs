@@ -4,13 +4,11 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::array_file::{self, Array, ArrayFile, ArrayFileContent, ArrayWriter, RawShape};
 use crate::standard_output;
 
-/// Converts a file to another format: arrays, types, names of dimensions, attributes. What the format cannot store is listed on the
-/// standard error stream.
 #[derive(clap::Args)]
 pub(crate) struct ConvertArguments {
     /// A file of any known kind, or a checkpoint store
@@ -39,12 +37,21 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<ExitCode> {
         let outcome = closed.inspect_err(|_| made.iter().for_each(|name| drop(aqueduct::file::delete(name))));
         outcome
             .with_context(|| format!("converting {} to {}", arguments.from.display(), arguments.to.display()))
-    })?;
-    for line in lost {
+    });
+    for line in lost.map_err(explain_existing)? {
         eprintln!("aqueduct: warning: {line}");
     }
     standard_output::print(&format!("{} → {}\n", arguments.from.display(), arguments.to.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Replaces the remedy of an error about an existing file: the formats advise options of their interfaces, which the command lacks.
+fn explain_existing(error: anyhow::Error) -> anyhow::Error {
+    let errors = error.chain().filter_map(|cause| cause.downcast_ref::<aqueduct::Error>());
+    let existing =
+        errors.filter(|error| error.kind() == aqueduct::Kind::FileExists).map(aqueduct::Error::path).next();
+    let message = existing.map(|path| anyhow!("{path}: the file exists; choose another name, or delete it"));
+    message.unwrap_or(error)
 }
 
 /// Copies arrays and metadata; returns what is lost, a line each.

@@ -14,11 +14,6 @@ use crate::standard_output;
 
 const OWN_FILE: &str = "aqueduct-demo.bin";
 
-/// Writes the numbers of all ranks round-robin into one shared file, and reads them back.
-///
-/// All ranks write collectively through a view in which element i belongs to rank i mod ranks. Then they read collectively with views
-/// shifted by one rank, so that each rank gets the numbers of its neighbour, and verify every number. Ranks are threads of this
-/// process, or the processes of an MPI job: `mpirun -n 4 aqueduct demo`.
 #[derive(clap::Args)]
 #[group(id = "demo")]
 pub(crate) struct DemoArguments {
@@ -159,7 +154,7 @@ fn report(world: &Comm, arguments: &DemoArguments, times: &PhaseTimes) -> Result
     let (ranks, nodes, name) = (world.size(), world.node_count(), arguments.file.display());
     let many = |count: usize| if count == 1 { "" } else { "s" };
     let transport = world.transport();
-    writeln!(text, "{ranks} rank{} on {nodes} node{}, transport {transport}", many(ranks), many(nodes))?;
+    writeln!(text, "{ranks} rank{} on {nodes} node{} ({transport})", many(ranks), many(nodes))?;
     writeln!(
         text,
         "one shared file {name}, {} per rank in elements of {}, round-robin",

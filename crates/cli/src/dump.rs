@@ -20,10 +20,10 @@ pub(crate) struct DumpArguments {
     /// Only this array, or all arrays of this group
     #[arg(long)]
     array: Option<String>,
-    /// The first row, an index of the first dimension
+    /// The first row to print, counted from 0
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// The greatest number of rows
+    /// Print at most this number of rows
     #[arg(long)]
     rows: Option<u64>,
     #[command(flatten)]

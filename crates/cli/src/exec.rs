@@ -16,10 +16,6 @@ const LIBRARY: &str = "libaqueduct_mpiio.so";
 /// The variable with the file in which the library of each process records what it found.
 const HANDSHAKE_VARIABLE: &str = "AQUEDUCT_NOTES";
 
-/// Runs an unchanged MPI program whose MPI-IO calls go to aqueduct.
-///
-/// The exit status is that of the program (128 + the signal number if a signal ended it). A line on the standard error stream says
-/// whether the library took effect. With --require, it is an error (exit status 2) if the library took no effect or if that is not known.
 #[derive(clap::Args)]
 pub(crate) struct ExecArguments {
     /// Run the command first without, then with aqueduct, and print both times and their ratio

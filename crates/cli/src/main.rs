@@ -30,19 +30,49 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum CliCommand {
-    /// Demonstration: all ranks write one shared file, read it back shifted by one rank, and verify every byte
+    /// Run the demonstration: all ranks write one shared file, read it back shifted by one rank, and verify every byte
+    ///
+    /// All ranks write collectively through a view in which element i belongs to rank i mod ranks. Then they read collectively with
+    /// views shifted by one rank, so that each rank gets the numbers of its neighbour. Ranks are threads of this process, or the
+    /// processes of an MPI job: `mpirun -n 4 aqueduct demo`.
     Demo(demo::DemoArguments),
     /// Run an unchanged MPI program whose MPI-IO calls go to aqueduct: aqueduct exec -- mpirun -n 4 program
+    ///
+    /// The exit status is that of the program (128 + the signal number if a signal ended it). A line on the standard error stream says
+    /// whether the library took effect. With --require, it is an error (exit status 2) if the library took no effect or if that is not
+    /// known.
     Exec(exec::ExecArguments),
     /// Print the structure of a file: arrays, types, shapes, attributes, completeness
+    ///
+    /// Exit status: 0 on success, 2 if the file cannot be read.
     Inspect(inspect::InspectArguments),
     /// Print the values of a file as text, a row of the first dimension per line
+    ///
+    /// Exit status: 0 on success, 2 if the file cannot be read.
     Dump(dump::DumpArguments),
     /// Check files for damage: checksums, completeness marks, and whether all data can be read
+    ///
+    /// Prints for each file `whole`, `damaged`, or `cannot tell`. A file that is unsupported or cannot be read is not damaged.
+    ///
+    /// Exit status: 0 if all files are whole, 1 if one is damaged, otherwise 2.
     Verify(verify::VerifyArguments),
     /// Compare two files element by element and print error norms; fails if a difference exceeds the tolerance
+    ///
+    /// Types, names of dimensions and attributes are compared too. Two numbers a and b differ if |a − b| > ATOL + THRESHOLD · min(|a|, |b|).
+    /// NaN equals NaN, and differs from every number.
+    ///
+    /// The norms are computed for each step (an index of the first dimension of arrays with several dimensions): the relative error in
+    /// the Frobenius norm and in the infinity norm (the greatest sum of absolute values of a row), relative to the file for which it is
+    /// greater.
+    ///
+    /// Exit status: 0 without differences, 1 with differences, 2 if a file cannot be read.
     Compare(compare::CompareArguments),
     /// Convert a file to another format
+    ///
+    /// Arrays, types, names of dimensions and attributes are kept. What the format cannot store is listed on the standard error stream.
+    /// Existing files are not overwritten.
+    ///
+    /// Exit status: 0 on success, 2 on failure.
     Convert(convert::ConvertArguments),
     #[cfg(feature = "hdf5")]
     #[command(name = hdf5_probe::NAME, hide = true)]

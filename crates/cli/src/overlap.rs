@@ -21,11 +21,6 @@ use self::load::LoadAmount;
 use self::mode_run::ModeResult;
 use crate::standard_output;
 
-/// Compares the cost of the output modes blocking, thread, leaders, servers and auto for a time-stepping program.
-///
-/// In every iteration each rank computes its block of a grid, runs the loads, and commits the block. The value at (x, y, z) in step t is
-/// x + y·a + z·a² + t·a³, so every stored value can be verified exactly on any number of ranks. Ranks are threads of this process, or the
-/// processes of an MPI job: `mpirun -n 4 aqueduct bench overlap`.
 #[derive(clap::Args)]
 #[group(id = "overlap")]
 pub(crate) struct OverlapArguments {

@@ -8,9 +8,6 @@ use anyhow::Result;
 use crate::array_file::{self, Finding, RawShape};
 use crate::{FAILURE_STATUS, standard_output};
 
-/// Prints for each file `whole`, `damaged`, or `cannot tell`. A file that is unsupported or cannot be read is not damaged.
-///
-/// Exit status: 0 if all files are whole, 1 if one is damaged, otherwise 2.
 #[derive(clap::Args)]
 pub(crate) struct VerifyArguments {
     /// Files of any known kind, and checkpoint stores

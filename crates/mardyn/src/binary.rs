@@ -23,11 +23,11 @@ pub(super) fn write(
     molecules: &[Molecule],
     existing: ExistingFile,
 ) -> Result<()> {
-    let talk = |error| Error::from_comm("write", &files.data, &error);
+    let comm_error = |error| Error::from_comm("write", &files.data, &error);
     existing.clear(comm, &files.header)?;
     let count = molecules.len() as u64;
-    let before = comm.exclusive_scan_one(Op::Sum, count).map_err(talk)?.unwrap_or(0);
-    let total = comm.allreduce_one(Op::Sum, count).map_err(talk)?;
+    let before = comm.exclusive_scan_one(Op::Sum, count).map_err(comm_error)?.unwrap_or(0);
+    let total = comm.allreduce_one(Op::Sum, count).map_err(comm_error)?;
     let size = space.molecule_format.size();
     let file = existing.create_options(Mode::write_only()).open(comm, &files.data)?;
     // A replaced file may have been longer.

@@ -93,7 +93,7 @@ pub(super) fn read(
     (start, line): (u64, u64),
     region: Option<&SpatialRegion>,
 ) -> Result<Vec<Molecule>> {
-    let talk = |error| Error::from_comm("read", name, &error);
+    let comm_error = |error| Error::from_comm("read", name, &error);
     let file = File::open(comm, name)?;
     let end = file.size()?.max(start);
     let part = |rank: usize| start + (u128::from(end - start) * rank as u128 / comm.size() as u128) as u64;
@@ -103,7 +103,7 @@ pub(super) fn read(
     let mut lines = MoleculeLineParser { space, molecules, blanks: Vec::new(), ended: 0, flaw: None };
     let outcome = lines.take(&file, start, part(comm.rank())..part(comm.rank() + 1), end);
     // Errors name lines counted from the beginning of the file.
-    let before = comm.exclusive_scan_one(Op::Sum, lines.ended).map_err(talk)?.unwrap_or(0);
+    let before = comm.exclusive_scan_one(Op::Sum, lines.ended).map_err(comm_error)?.unwrap_or(0);
     let outcome = outcome.and_then(|()| match lines.flaw {
         Some(flaw) => Err(LineError::new(line + before + flaw.line - 1, flaw.what).damaged("read", name)),
         None => Ok(()),

@@ -38,7 +38,7 @@ pub(super) fn write(
     existing: ExistingFile,
 ) -> Result<()> {
     let name = &files.data;
-    let talk = |error| Error::from_comm("write", name, &error);
+    let comm_error = |error| Error::from_comm("write", name, &error);
     let large = molecules.iter().find(|molecule| molecule.id > EXACT);
     let held = large.map_or(Ok(()), |molecule| {
         let detail = format!("the id {} is not exact as a double; use another format", molecule.id);
@@ -48,7 +48,7 @@ pub(super) fn write(
     existing.clear(comm, &files.header)?;
     let order = order_particles(comm, name, grid, molecules)?;
     let placed = assign_offsets(comm, name, grid, &order.runs)?;
-    let cells = comm.broadcast_vec(0, placed.cells).map_err(talk)?;
+    let cells = comm.broadcast_vec(0, placed.cells).map_err(comm_error)?;
     if grid.count() > MOST_EMPTY + 64 * cells.len() as u64 {
         let detail = format!("too few of the {} cells have molecules; use larger cells", grid.count());
         return Err(Error::new(Kind::NotRepresentable, "write", name, detail));

@@ -15,9 +15,9 @@ pub(super) fn by_region(
     region: &SpatialRegion,
     length: [f64; 3],
 ) -> Result<Vec<Molecule>> {
-    let talk = |error| Error::from_comm("read", name, &error);
+    let comm_error = |error| Error::from_comm("read", name, &error);
     let corners = [region.low, region.high].concat();
-    let all = comm.allgather(&corners).map_err(talk)?;
+    let all = comm.allgather(&corners).map_err(comm_error)?;
     let regions: Vec<SpatialRegion> =
         all.chunks_exact(6).map(|c| SpatialRegion::new([c[0], c[1], c[2]], [c[3], c[4], c[5]])).collect();
     if regions.len() == 1 {
@@ -35,7 +35,7 @@ pub(super) fn by_region(
             }
         }
     }
-    Ok(comm.all_to_all_varied(&parts).map_err(talk)?.concat())
+    Ok(comm.all_to_all_varied(&parts).map_err(comm_error)?.concat())
 }
 
 /// Finds the ranks whose region may contain a position, without testing all of them.
@@ -66,10 +66,10 @@ impl RegionIndex {
 
 /// Sorts molecules by id over all ranks; rank 0 gets the lowest ids.
 pub(super) fn by_id(comm: &Comm, name: &str, molecules: &[Molecule]) -> Result<Vec<Molecule>> {
-    let talk = |error| Error::from_comm("convert", name, &error);
+    let comm_error = |error| Error::from_comm("convert", name, &error);
     let least = molecules.iter().map(|molecule| molecule.id).min().unwrap_or(u64::MAX);
     let most = molecules.iter().map(|molecule| molecule.id).max().unwrap_or(0);
-    let bounds = comm.allreduce(Op::Max, &[u64::MAX - least, most]).map_err(talk)?;
+    let bounds = comm.allreduce(Op::Max, &[u64::MAX - least, most]).map_err(comm_error)?;
     let (least, most) = (u64::MAX - bounds[0], bounds[1].max(u64::MAX - bounds[0]));
     let size = comm.size() as u128;
     let width = u128::from(most - least) + 1;
@@ -78,7 +78,7 @@ pub(super) fn by_id(comm: &Comm, name: &str, molecules: &[Molecule]) -> Result<V
         let rank = u128::from(molecule.id - least) * size / width;
         parts[rank as usize].push(*molecule);
     }
-    let mut mine = comm.all_to_all_varied(&parts).map_err(talk)?.concat();
+    let mut mine = comm.all_to_all_varied(&parts).map_err(comm_error)?.concat();
     mine.sort_unstable_by_key(|molecule| molecule.id);
     Ok(mine)
 }
@@ -102,7 +102,7 @@ pub(super) fn by_cell(
 
 /// Checks that every id occurs once on all ranks. `molecules` are this rank's share of the rows, in the order of the file, from `row` on.
 fn check_unique_ids(comm: &Comm, name: &str, molecules: &[Molecule], row: u64) -> Result<()> {
-    let talk = |error| Error::from_comm("read", name, &error);
+    let comm_error = |error| Error::from_comm("read", name, &error);
     let size = comm.size() as u64;
     let double = if size == 1 {
         find_duplicate(molecules.iter().map(|molecule| molecule.id))
@@ -111,20 +111,20 @@ fn check_unique_ids(comm: &Comm, name: &str, molecules: &[Molecule], row: u64) -
         for molecule in molecules {
             parts[(molecule.id % size) as usize].push(molecule.id / size);
         }
-        let ids = comm.all_to_all_varied(&parts).map_err(talk)?.concat();
+        let ids = comm.all_to_all_varied(&parts).map_err(comm_error)?.concat();
         find_duplicate(ids.into_iter()).map(|id| id * size + comm.rank() as u64)
     };
     // All ranks report the lowest duplicate: the maximum of u64::MAX - id.
     let found = comm
         .allreduce(Op::Max, &[u64::from(double.is_some()), u64::MAX - double.unwrap_or(u64::MAX)])
-        .map_err(talk)?;
+        .map_err(comm_error)?;
     if found[0] == 0 {
         return Ok(());
     }
     let id = u64::MAX - found[1];
     let mine: Vec<u64> =
         molecules.iter().zip(row..).filter(|(molecule, _)| molecule.id == id).map(|(_, row)| row).collect();
-    let rows = comm.allgather_varied(&mine).map_err(talk)?.concat();
+    let rows = comm.allgather_varied(&mine).map_err(comm_error)?.concat();
     let shown: Vec<String> = rows.iter().take(5).map(|row| (row + 1).to_string()).collect();
     let detail = format!("molecule {id} occurs {} times: rows {}", rows.len(), shown.join(", "));
     Err(Error::new(Kind::Damaged, "read", name, detail))
@@ -138,10 +138,10 @@ pub(super) fn distribute_rows(
     molecules: Vec<Molecule>,
     region: Option<&SpatialRegion>,
 ) -> Result<Vec<Molecule>> {
-    let talk = |error| Error::from_comm("read", name, &error);
+    let comm_error = |error| Error::from_comm("read", name, &error);
     let mine = molecules.len() as u64;
-    let before = comm.exclusive_scan_one(Op::Sum, mine).map_err(talk)?.unwrap_or(0);
-    let total = comm.allreduce_one(Op::Sum, mine).map_err(talk)?;
+    let before = comm.exclusive_scan_one(Op::Sum, mine).map_err(comm_error)?.unwrap_or(0);
+    let total = comm.allreduce_one(Op::Sum, mine).map_err(comm_error)?;
     if total != space.molecules {
         let detail = format!("the header says {} molecules, but the file has {total}", space.molecules);
         return Err(Error::new(Kind::Damaged, "read", name, detail));

@@ -48,15 +48,15 @@ pub fn order_particles<P: Particle>(
 
 /// Assigns an offset in the file to each run of cells of all ranks. Collective.
 pub fn assign_offsets(comm: &Comm, name: &str, grid: &CellGrid, runs: &[CellRun]) -> Result<CellOffsets> {
-    let talk = |error| Error::from_comm("write", name, &error);
+    let comm_error = |error| Error::from_comm("write", name, &error);
     let mine: Vec<OccupiedCell> =
         runs.iter().map(|run| OccupiedCell { cell: run.cell, count: run.count }).collect();
-    let all = comm.gather_varied(0, &mine).map_err(talk)?;
+    let all = comm.gather_varied(0, &mine).map_err(comm_error)?;
     let arranged = all.map_or_else(|| Ok(SortedCells::default()), |all| sort_cells(name, grid, &all));
     let SortedCells { cells, owners, firsts } = agree(comm, "write", name, arranged)?;
-    let first = comm.scatter_varied(0, &firsts).map_err(talk)?;
+    let first = comm.scatter_varied(0, &firsts).map_err(comm_error)?;
     let mut total = [cells.iter().map(|entry| entry.count).sum::<u64>()];
-    comm.broadcast(0, &mut total).map_err(talk)?;
+    comm.broadcast(0, &mut total).map_err(comm_error)?;
     Ok(CellOffsets { first, cells, owners, total: total[0] })
 }
 

@@ -108,11 +108,11 @@ fn check_same_on_all(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> R
         })
     };
     agree(comm, "write", shown, mine())?;
-    let talk = |error| Error::from_comm("write", shown, &error);
+    let comm_error = |error| Error::from_comm("write", shown, &error);
     let fingerprint = Some(checkpoint.fingerprint());
-    let [Some(_)] = first_differing_ranks(comm, [fingerprint]).map_err(talk)? else { return Ok(()) };
+    let [Some(_)] = first_differing_ranks(comm, [fingerprint]).map_err(comm_error)? else { return Ok(()) };
     let mine = CheckpointOutline::of(checkpoint);
-    let first = comm.broadcast_vec(0, mine.encode()).map_err(talk)?;
+    let first = comm.broadcast_vec(0, mine.encode()).map_err(comm_error)?;
     let outcome = match mine.difference(&first) {
         Some(what) => {
             refuse(Kind::NotSame, format!("{what}; give all ranks the same parts, in the same order"))

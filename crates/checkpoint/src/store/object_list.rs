@@ -18,10 +18,10 @@ pub(super) fn write(
     bytes: &[u8],
     ends: &[u64],
 ) -> Result<ManifestEntry> {
-    let talk = |error| Error::from_comm("write", name, &error);
+    let comm_error = |error| Error::from_comm("write", name, &error);
     let mine = [bytes.len() as u64, count];
-    let before = comm.exclusive_scan(Op::Sum, &mine).map_err(talk)?.unwrap_or_else(|| vec![0, 0]);
-    let total = comm.allreduce(Op::Sum, &mine).map_err(talk)?;
+    let before = comm.exclusive_scan(Op::Sum, &mine).map_err(comm_error)?.unwrap_or_else(|| vec![0, 0]);
+    let total = comm.allreduce(Op::Sum, &mine).map_err(comm_error)?;
     let index = size.is_none().then_some(total[0]);
     let length = total[0] + index.map_or(0, |_| 8 * total[1]);
     let file = ExistingFile::Replace.create_options(Mode::read_write()).open(comm, name)?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use aqueduct::comm::Comm;
-use aqueduct::file::{File, Kind};
+use aqueduct::file::{Error, File, Kind};
 use aqueduct::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
 
 use super::finding::FormatMismatch;
@@ -56,7 +56,10 @@ pub(crate) fn detect(world: &Comm, name: &OsStr, assume_raw: bool) -> Result<Fil
         Ok(head) => head,
         // One file of a pair: the name of the other one is known.
         Err(error) if super::finding::is_missing(&error) => {
-            return companion_kind(world, name, &[], false)?.ok_or(error);
+            let missing = || {
+                Error::new(Kind::NoSuchFile, "open", name.to_string_lossy(), "no such file; check the path")
+            };
+            return companion_kind(world, name, &[], false)?.ok_or_else(|| missing().into());
         }
         Err(error) => return Err(error),
     };

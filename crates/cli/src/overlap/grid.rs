@@ -21,6 +21,18 @@ pub(crate) enum StoredRegion {
     Transversal,
 }
 
+impl StoredRegion {
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Slice => "slice",
+            Self::Cuboids => "cuboids",
+            Self::Transversal => "transversal",
+        }
+    }
+}
+
 impl FromStr for GridShape {
     type Err = String;
 

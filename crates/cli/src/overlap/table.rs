@@ -24,12 +24,12 @@ pub(crate) fn table(world: &Comm, arguments: &OverlapArguments, trials: &[ModeRe
     let mut text = String::new();
     let (ranks, nodes) = (world.size(), world.node_count());
     let megabytes = arguments.bytes() as f64 / 1e6;
-    let _ = writeln!(text, "{ranks} ranks on {nodes} nodes, transport {}", world.transport());
+    let _ = writeln!(text, "{ranks} ranks on {nodes} nodes ({})", world.transport());
     let _ = writeln!(
         text,
-        "grid {}, {:?} stored, {} iterations × {} steps × {} quantities: {megabytes:.1} MB, {:.2} MB a step, into {}",
+        "grid {}, region {}, {} iterations × {} steps × {} quantities: {megabytes:.1} MB, {:.2} MB a step, into {}",
         arguments.grid,
-        arguments.region,
+        arguments.region.name(),
         arguments.iterations,
         arguments.write,
         arguments.data,
@@ -77,11 +77,11 @@ pub(crate) fn csv(arguments: &OverlapArguments, trials: &[ModeResult]) -> String
     for trial in trials {
         let _ = writeln!(
             text,
-            "{},{},{},{:?},{},{},{},{},{},{},{},{},{},\"{}\"",
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},\"{}\"",
             trial.mode,
             trial.compute_ranks,
             arguments.grid,
-            arguments.region,
+            arguments.region.name(),
             arguments.iterations,
             arguments.write,
             arguments.data,
