@@ -8,8 +8,8 @@ use aqueduct::checkpoint::{ArrayBlock, CellGrid, Checkpoint, Molecule, Store, pa
 use aqueduct::comm::{Comm, Launch};
 use aqueduct::mardyn::{PhaseSpace, PhaseSpaceFormat};
 use aqueduct::netcdf::{NcType, NetcdfCreateOptions};
-use aqueduct::object::{Object, ObjectFile};
-use aqueduct::stream::{Cuboid, Output, Reduction, Stream, Streams};
+use aqueduct::object::ObjectFile;
+use aqueduct::stream::{Output, Stream, Streams};
 
 use test_folder::TestFolder;
 
@@ -444,70 +444,4 @@ with h5py.File(sys.argv[1], 'w') as file:
     assert!(made.unwrap().success());
     let message = folder.exit_2(&["verify", "a.h5"]);
     assert!(message.contains("a.h5: cannot tell: /packed"), "{message}");
-}
-
-/// Streams of cuboids, points, reductions, and objects of constant and variable size.
-#[test]
-fn streams_of_every_kind_are_read() {
-    #[derive(Object, Clone)]
-    struct Spark {
-        id: u32,
-        at: [f64; 2],
-    }
-    let folder = TestFolder::new();
-    let name = folder.path("mixed").to_str().unwrap().to_owned();
-    on_one_rank(|world| {
-        let mut streams = Streams::new();
-        let array = |name: &str| Stream::array(name, [4, 5]).block([0, 0], [4, 5]);
-        let one = streams.add::<f64>(array("one").cuboids([Cuboid::new([1, 2], [2, 2])]));
-        let two = streams
-            .add::<i16>(array("two").cuboids([Cuboid::new([0, 0], [1, 2]), Cuboid::new([3, 3], [1, 1])]));
-        let most = streams.add::<f64>(array("most").reduce(Reduction::Max));
-        let rare = streams.add::<u8>(array("rare").every(2));
-        let sparks = streams.add_objects::<Spark>(Stream::objects("sparks"));
-        let words = streams.add_objects::<String>(Stream::objects("words"));
-        let mut output = Output::create(world, &name, &streams)?;
-        for step in 0..4_u8 {
-            let values: Vec<f64> = (0..20).map(|at| f64::from(at) + 100.0 * f64::from(step)).collect();
-            let whole: Vec<i16> = (0..20).map(|at| at + 100 * i16::from(step)).collect();
-            let bytes = vec![step; 20];
-            let spark = vec![Spark { id: u32::from(step), at: [0.5; 2] }; usize::from(step)];
-            let word = vec!["word".to_owned(); usize::from(step % 2)];
-            let handed =
-                output.step()?.put(one, &values).put(two, &whole).put(most, &values).put(rare, &bytes);
-            handed.put_objects(sparks, &spark).put_objects(words, &word).commit()?;
-        }
-        output.finish().map(drop)
-    });
-    let message = folder.succeed(&["inspect", "mixed"]);
-    for part in [
-        "one f64 4 × 2 × 2, grows",
-        "two i16 4 × 3, grows",
-        "most f64 1 × 4 × 5, grows",
-        "rare u8 2 × 4 × 5, grows",
-        "sparks Spark 6, grows",
-        "words u8 ",
-        "most@reduction = max",
-        "rare@every = 2",
-    ] {
-        assert!(message.contains(part), "{part}: {message}");
-    }
-    let dumped = |array: &str| folder.succeed(&["dump", "mixed", "--array", array]);
-    assert_eq!(dumped("one"), "# one f64\n7 8 12 13\n107 108 112 113\n207 208 212 213\n307 308 312 313\n");
-    assert_eq!(dumped("two"), "# two i16\n0 1 18\n100 101 118\n200 201 218\n300 301 318\n");
-    assert_eq!(
-        dumped("sparks"),
-        "# sparks Spark\n1 0.5 0.5\n2 0.5 0.5\n2 0.5 0.5\n3 0.5 0.5\n3 0.5 0.5\n3 0.5 0.5\n"
-    );
-    assert!(dumped("most").contains("\n300 301 302 "), "{}", dumped("most"));
-    assert_eq!(
-        folder.succeed(&["dump", "mixed", "--array", "rare", "--rows", "1", "--from", "1"]),
-        format!("# rare u8\n{}2\n", "2 ".repeat(19))
-    );
-    assert!(folder.succeed(&["compare", "mixed", "mixed"]).ends_with("no differences\n"));
-    assert_eq!(folder.succeed(&["verify", "mixed"]), "mixed: whole\n");
-    if cfg!(feature = "hdf5") {
-        folder.succeed(&["convert", "mixed", "mixed.h5"]);
-        assert!(folder.succeed(&["compare", "mixed", "mixed.h5"]).ends_with("no differences\n"));
-    }
 }

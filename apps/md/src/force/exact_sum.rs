@@ -110,9 +110,9 @@ mod tests {
                 terms.iter().for_each(|term| sum.add(*term));
                 sum.value()
             };
-            let sum = sum(&terms);
+            let forward = sum(&terms);
             terms.reverse();
-            prop_assert_eq!(sum.to_bits(), sum(&terms).to_bits());
+            prop_assert_eq!(forward.to_bits(), sum(&terms).to_bits());
         }
 
         #[test]

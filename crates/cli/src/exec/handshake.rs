@@ -132,7 +132,8 @@ fn why_not_loaded(command: &[OsString]) -> String {
         }
         if program.metadata().is_ok_and(|data| data.permissions().mode() & 0o6000 != 0) {
             return format!(
-                "the library took no effect: {shown} runs as another user or group, for which the loader ignores LD_PRELOAD; remove the set-user-ID and set-group-ID bits (chmod ug-s)"
+                "the library took no effect: {shown} runs as another user or group, for which the loader ignores LD_PRELOAD; \
+                 remove the set-user-ID and set-group-ID bits (chmod ug-s)"
             );
         }
     }
