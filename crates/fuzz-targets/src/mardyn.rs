@@ -1,7 +1,7 @@
 //! The phase-space files of `MarDyn`: headers as text and as XML, molecules as text, rows, netCDF variables and cells.
 
 use aqueduct_mardyn::{
-    AxialSite, CellGrid, Charge, Component, Error, Kind, Molecule, PhaseSpace, PhaseSpaceFiles,
+    AxialSite, CellGrid, Charge, Error, Kind, Molecule, MoleculeComponent, PhaseSpace, PhaseSpaceFiles,
     PhaseSpaceFormat, Result, SpatialRegion, Tersoff,
 };
 
@@ -108,14 +108,14 @@ fn seeds(format: PhaseSpaceFormat) -> Vec<Vec<u8>> {
 /// A header with all optional parts.
 fn space() -> PhaseSpace {
     let axial = |moment| AxialSite { position: [0.1, 0.2, 0.3], direction: [0.0, 0.0, 1.0], moment };
-    let mut water = Component::single(0.016, 1e-4, 5.9);
+    let mut water = MoleculeComponent::single(0.016, 1e-4, 5.9);
     water.charges = vec![Charge { position: [0.0, -0.1, 0.0], mass: 0.0, charge: -1.04 }];
     let parameters = std::array::from_fn(|index| index as f64 + 0.1);
-    let other = Component {
+    let other = MoleculeComponent {
         dipoles: vec![axial(2.5)],
         quadrupoles: vec![axial(-3.5)],
         tersoff: vec![Tersoff { position: [0.5; 3], mass: 12.0, parameters }],
-        ..Component::default()
+        ..MoleculeComponent::default()
     };
     let mut space = PhaseSpace::new([10.0, 20.0, 5.0], vec![water, other]);
     space.mixing = vec![[1.0, 0.9]];

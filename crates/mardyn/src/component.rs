@@ -2,7 +2,7 @@
 
 /// A kind of molecule: its sites and its moments of inertia.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Component {
+pub struct MoleculeComponent {
     /// Lennard-Jones centres.
     pub lennard_jones: Vec<LennardJones>,
     /// Point charges.
@@ -67,7 +67,7 @@ pub struct Tersoff {
     pub parameters: [f64; 11],
 }
 
-impl Component {
+impl MoleculeComponent {
     /// A single Lennard-Jones centre at the centre of mass.
     pub fn single(mass: f64, epsilon: f64, sigma: f64) -> Self {
         let centre = LennardJones { position: [0.0; 3], mass, epsilon, sigma, cutoff: 0.0, shift: 0.0 };

@@ -10,10 +10,10 @@
 //! ```
 //! use aqueduct_checkpoint::{CellGrid, Molecule, SpatialRegion};
 //! use aqueduct_comm::Launch;
-//! use aqueduct_mardyn::{Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
+//! use aqueduct_mardyn::{MoleculeComponent, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 //!
 //! Launch::threads(2).run(|world| {
-//!     let space = PhaseSpace::new([2.0; 3], vec![Component::single(1.0, 1.0, 1.0)]);
+//!     let space = PhaseSpace::new([2.0; 3], vec![MoleculeComponent::single(1.0, 1.0, 1.0)]);
 //!     let mine = [Molecule::new(world.rank() as u64, [world.rank() as f64, 0.5, 0.5], [0.1, 0.0, 0.0])];
 //!     let files = PhaseSpaceFiles::one("memfs:two.inp");
 //!     // Each rank's half of the box is a cell.
@@ -55,7 +55,7 @@ mod xml_header;
 
 pub use aqueduct_checkpoint::{CellGrid, Molecule, SpatialRegion};
 pub use aqueduct_file::{Error, Kind, Result};
-pub use component::{AxialSite, Charge, Component, LennardJones, Tersoff};
+pub use component::{AxialSite, Charge, LennardJones, MoleculeComponent, Tersoff};
 pub use convert::convert;
 pub use phase_space::{MoleculeFormat, PhaseSpace, VERSION};
 pub use phase_space_format::{PhaseSpaceFiles, PhaseSpaceFormat};

@@ -2,7 +2,7 @@
 
 use aqueduct_checkpoint::{Molecule, SpatialRegion};
 
-use crate::component::Component;
+use crate::component::MoleculeComponent;
 
 /// The header of a phase-space file.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub struct PhaseSpace {
     /// Thermostats that do not scale the directed motion.
     pub undirected: Vec<i64>,
     /// The components; empty if the file has none (XML headers never do).
-    pub components: Vec<Component>,
+    pub components: Vec<MoleculeComponent>,
     /// ξ and η of each pair of components i < j: (1,2), (1,3), … (2,3), …
     pub mixing: Vec<[f64; 2]>,
     /// ε of the reaction field.
@@ -50,7 +50,7 @@ pub const VERSION: u32 = 20_120_726;
 
 impl PhaseSpace {
     /// A box of this length with these components, at time 0.
-    pub fn new(length: [f64; 3], components: Vec<Component>) -> Self {
+    pub fn new(length: [f64; 3], components: Vec<MoleculeComponent>) -> Self {
         let pairs = components.len() * components.len().saturating_sub(1) / 2;
         Self {
             version: VERSION,

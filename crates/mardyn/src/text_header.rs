@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::component::{AxialSite, Charge, Component, LennardJones, Tersoff};
+use crate::component::{AxialSite, Charge, LennardJones, MoleculeComponent, Tersoff};
 use crate::number_text;
 use crate::phase_space::{MoleculeFormat, PhaseSpace, VERSION};
 use crate::word_scanner::{LineError, WordScanner, printable};
@@ -159,12 +159,12 @@ impl<'a> HeaderParser<'a> {
         Ok(())
     }
 
-    fn component(&mut self) -> Result<Component, LineError> {
+    fn component(&mut self) -> Result<MoleculeComponent, LineError> {
         let mut counts = [0; 5];
         for count in &mut counts {
             *count = self.count("a number of sites")?;
         }
-        let mut component = Component::default();
+        let mut component = MoleculeComponent::default();
         for _ in 0..counts[0] {
             component.lennard_jones.push(self.lennard_jones()?);
         }
@@ -236,7 +236,7 @@ pub(super) fn encode(space: &PhaseSpace, molecules: u64, rows: MoleculeFormat) -
     text
 }
 
-fn put_component(text: &mut String, component: &Component) {
+fn put_component(text: &mut String, component: &MoleculeComponent) {
     let counts = [
         component.lennard_jones.len(),
         component.charges.len(),
@@ -276,10 +276,10 @@ mod tests {
     /// A header with all fields.
     fn full() -> PhaseSpace {
         let axial = |moment| AxialSite { position: [0.1, 0.2, 0.3], direction: [0.0, 0.0, 1.0], moment };
-        let mut water = Component::single(0.016, 1e-4, 5.9);
+        let mut water = MoleculeComponent::single(0.016, 1e-4, 5.9);
         water.charges = vec![Charge { position: [0.0, -0.1, 0.0], mass: 0.0, charge: -1.04 }; 2];
         water.inertia = [0.1, 0.2, 1.0 / 3.0];
-        let other = Component {
+        let other = MoleculeComponent {
             dipoles: vec![axial(2.5)],
             quadrupoles: vec![axial(-3.5), axial(1e-300)],
             tersoff: vec![Tersoff {
@@ -287,7 +287,7 @@ mod tests {
                 mass: 12.0,
                 parameters: std::array::from_fn(|n| n as f64 + 0.1),
             }],
-            ..Component::default()
+            ..MoleculeComponent::default()
         };
         let mut space = PhaseSpace::new([10.0, 20.0, 1.0 / 3.0], vec![water.clone(), other, water]);
         space.mixing = vec![[1.0, 0.9], [0.8, 0.7], [0.6, 0.5]];

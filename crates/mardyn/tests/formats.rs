@@ -7,7 +7,7 @@ mod phase_spaces;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_mardyn::{
-    CellGrid, Component, Error, Kind, Molecule, MoleculeFormat, PhaseSpace, PhaseSpaceFiles,
+    CellGrid, Error, Kind, Molecule, MoleculeComponent, MoleculeFormat, PhaseSpace, PhaseSpaceFiles,
     PhaseSpaceFormat, Result, SpatialRegion, convert,
 };
 use fixture::{DECOMPOSITIONS, Decomposition, by_id, molecules, same};
@@ -144,7 +144,7 @@ fn shares_contain_all_molecules_and_rows_are_in_the_order_of_the_file() {
 
 #[test]
 fn rows_without_orientation_are_shorter_and_reject_molecules_with_one() {
-    let mut space = PhaseSpace::new([2.0; 3], vec![Component::single(1.0, 1.0, 1.0); 2]);
+    let mut space = PhaseSpace::new([2.0; 3], vec![MoleculeComponent::single(1.0, 1.0, 1.0); 2]);
     let mut all: Vec<Molecule> =
         (0..9).map(|id| Molecule::new(id, [0.1 * id as f64; 3], [-0.0, 1e-9, 3.0])).collect();
     for (rows, size) in [(MoleculeFormat::Irv, 56), (MoleculeFormat::Icrv, 60), (MoleculeFormat::Icrvqd, 116)]
@@ -184,7 +184,7 @@ fn rows_without_orientation_are_shorter_and_reject_molecules_with_one() {
 /// The expected bytes are written by hand from the specification.
 #[test]
 fn files_have_the_specified_bytes() {
-    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
+    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![MoleculeComponent::single(1.0, 2.0, 3.0)]);
     let mut first = Molecule::new(7, [1.5, 0.25, 0.5], [1.0, -2.0, 1e-7]);
     first.orientation = [0.5, 0.5, -0.5, 0.5];
     first.angular_momentum = [1.0, 2.0, 3.0];
@@ -282,7 +282,7 @@ fn errors_in_text_files_name_the_line() {
 
 #[test]
 fn errors_in_binary_files_name_the_offset() {
-    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
+    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![MoleculeComponent::single(1.0, 2.0, 3.0)]);
     let all: Vec<Molecule> =
         (0..6).map(|id| Molecule::new(id, [0.3 * id as f64, 0.5, 0.5], [0.0; 3])).collect();
     let cases: [(PhaseSpaceFormat, usize, &[u8], &str); 9] = [
@@ -328,7 +328,7 @@ fn errors_in_binary_files_name_the_offset() {
 
 #[test]
 fn a_cell_on_two_ranks_is_an_error_on_all_ranks() {
-    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
+    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![MoleculeComponent::single(1.0, 2.0, 3.0)]);
     for format in [PhaseSpaceFormat::MpiIo, PhaseSpaceFormat::PnetCdf] {
         let errors = Launch::threads(3).run(|world| {
             let mine = [Molecule::new(world.rank() as u64, [0.1, 0.1, 0.1], [0.0; 3])];
@@ -345,7 +345,7 @@ fn a_cell_on_two_ranks_is_an_error_on_all_ranks() {
 
 #[test]
 fn write_rejects_existing_files_and_replace_replaces_them() {
-    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
+    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![MoleculeComponent::single(1.0, 2.0, 3.0)]);
     let grid = CellGrid::new(space.length, [2, 1, 1]).unwrap();
     let all: Vec<Molecule> =
         (0..6).map(|id| Molecule::new(id, [0.3 * id as f64, 0.5, 0.5], [0.0; 3])).collect();
@@ -374,7 +374,7 @@ fn write_rejects_existing_files_and_replace_replaces_them() {
 
 #[test]
 fn a_netcdf_file_can_have_thousands_of_cells() {
-    let space = PhaseSpace::new([5000.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
+    let space = PhaseSpace::new([5000.0, 1.0, 1.0], vec![MoleculeComponent::single(1.0, 2.0, 3.0)]);
     let all: Vec<Molecule> =
         (0..5000).map(|id| Molecule::new(id, [id as f64 + 0.5, 0.5, 0.5], [0.0; 3])).collect();
     let files = PhaseSpaceFormat::PnetCdf.files("memfs:many");

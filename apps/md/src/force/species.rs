@@ -1,7 +1,7 @@
 //! The potential of the components of a phase space.
 
 use anyhow::{Result, ensure};
-use aqueduct::mardyn::{Component, PhaseSpace};
+use aqueduct::mardyn::{MoleculeComponent, PhaseSpace};
 
 use crate::force::potential::{LennardJonesCentre, Potential};
 
@@ -32,7 +32,7 @@ pub fn potential(space: &PhaseSpace, cutoff: f64) -> Result<Potential> {
 }
 
 /// The centre of a component with a single Lennard-Jones centre.
-fn single_centre(component: &Component) -> Option<LennardJonesCentre> {
+fn single_centre(component: &MoleculeComponent) -> Option<LennardJonesCentre> {
     let others = component.charges.len()
         + component.dipoles.len()
         + component.quadrupoles.len()
@@ -52,8 +52,9 @@ mod tests {
 
     #[test]
     fn pairs_are_mixed_in_the_order_of_the_files() {
-        let mut components = [1.0, 4.0, 9.0].map(|epsilon| Component::single(1.0, epsilon, 1.0)).to_vec();
-        components.push(Component::default());
+        let mut components =
+            [1.0, 4.0, 9.0].map(|epsilon| MoleculeComponent::single(1.0, epsilon, 1.0)).to_vec();
+        components.push(MoleculeComponent::default());
         let mut space = PhaseSpace::new([10.0; 3], components);
         space.mixing = (0..6).map(|pair| [f64::from(pair + 1), 1.0]).collect();
         let potential = potential(&space, 2.5).unwrap();
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_component_without_mass_is_an_error() {
-        let space = PhaseSpace::new([10.0; 3], vec![Component::single(0.0, 1.0, 1.0)]);
+        let space = PhaseSpace::new([10.0; 3], vec![MoleculeComponent::single(0.0, 1.0, 1.0)]);
         assert!(potential(&space, 2.5).unwrap_err().to_string().contains("component 1: mass 0.0"));
         let space = PhaseSpace::new([10.0; 3], Vec::new());
         assert!(potential(&space, 2.5).unwrap_err().to_string().contains("components <file>"));

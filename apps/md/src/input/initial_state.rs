@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use aqueduct::checkpoint::{Molecule, SpatialRegion};
 use aqueduct::comm::{Comm, Op};
-use aqueduct::mardyn::{Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
+use aqueduct::mardyn::{MoleculeComponent, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 
 use crate::decomposition::Decomposition;
 use crate::decomposition::cell_box::CellBox;
@@ -48,7 +48,7 @@ fn generate(world: &Comm, config: &Config, start: &LatticeGenerator) -> Result<I
 
 /// The component of generated molecules: argon in reduced units.
 fn generated_space(start: &LatticeGenerator) -> Result<PhaseSpace> {
-    let mut argon = Component::single(1.0, 1.0, 1.0);
+    let mut argon = MoleculeComponent::single(1.0, 1.0, 1.0);
     argon.lennard_jones[0].shift = 1.0;
     let mut space = PhaseSpace::new([start.length()?; 3], vec![argon]);
     space.temperature = Some(start.temperature);

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
 use aqueduct::file::OpenOptions;
-use aqueduct::mardyn::{Component, PhaseSpace};
+use aqueduct::mardyn::{MoleculeComponent, PhaseSpace};
 
 use super::parallel_text;
 use crate::simulation::Simulation;
@@ -48,7 +48,7 @@ fn head(space: &PhaseSpace, step: u64, time: f64) -> String {
 }
 
 /// Spheres of the diameter sigma, with a colour per component. A component without Lennard-Jones centres is a small sphere.
-fn shape(component: &Component, number: usize) -> String {
+fn shape(component: &MoleculeComponent, number: usize) -> String {
     let colour = [number % 2, number / 2 % 2, number / 4 % 2].map(|part| part.to_string()).join(",");
     let mut spheres = String::new();
     for site in &component.lennard_jones {

@@ -6,7 +6,7 @@ use crate::liquid::{gather, on};
 use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
 use aqueduct::comm::Comm;
-use aqueduct::mardyn::{Component, LennardJones, PhaseSpace, PhaseSpaceFormat};
+use aqueduct::mardyn::{LennardJones, MoleculeComponent, PhaseSpace, PhaseSpaceFormat};
 use aqueduct_md::decomposition::DecompositionMethod;
 use aqueduct_md::input::config::Config;
 use aqueduct_md::input::initial_state;
@@ -25,8 +25,10 @@ fn space() -> PhaseSpace {
         cutoff: 0.0,
         shift: 0.0,
     };
-    let pair = Component { lennard_jones: vec![site(-0.3), site(0.3)], ..Component::default() };
-    let components = vec![Component::single(1.0, 1.0, 1.0), Component::single(2.0, 0.7, 1.1), pair];
+    let pair =
+        MoleculeComponent { lennard_jones: vec![site(-0.3), site(0.3)], ..MoleculeComponent::default() };
+    let components =
+        vec![MoleculeComponent::single(1.0, 1.0, 1.0), MoleculeComponent::single(2.0, 0.7, 1.1), pair];
     let mut space = PhaseSpace::new([11.0, 9.5, 13.0], components);
     space.mixing = vec![[0.95, 1.0], [1.0, 1.0], [0.9, 1.02]];
     space.molecules = COUNT;

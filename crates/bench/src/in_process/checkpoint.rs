@@ -11,7 +11,7 @@ use std::time::Instant;
 use aqueduct::checkpoint::{CellGrid, Checkpoint, Error, Molecule, SpatialRegion, Store, particle_cells};
 use aqueduct::comm::{Comm, Launch};
 use aqueduct::file::{File, OpenOptions};
-use aqueduct::mardyn::{Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
+use aqueduct::mardyn::{MoleculeComponent, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 use rustix::time::ClockId;
 
 use super::is_wanted;
@@ -319,7 +319,7 @@ fn linear(table: &mut FigureTable, folder: &Path, count: u64) {
 
 fn ascii(table: &mut FigureTable, folder: &Path, count: u64) {
     let turn = BenchTurn::of(folder, 2 * count);
-    let space = PhaseSpace::new(LENGTH, vec![Component::single(1.0, 1.0, 1.0)]);
+    let space = PhaseSpace::new(LENGTH, vec![MoleculeComponent::single(1.0, 1.0, 1.0)]);
     let (theirs, ours) = (folder.join("loop.inp"), folder.join("ours.inp"));
     let mut ratios = [(); 4].map(|()| Vec::new());
     for _ in 0..ROUNDS {
