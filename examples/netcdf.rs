@@ -1,4 +1,4 @@
-//! A netCDF file written by all ranks, for `ncdump`, xarray and all the others: `cargo run --example netcdf [file]`.
+//! A netCDF file written by all ranks, which `ncdump` and xarray read: `cargo run --example netcdf [file]`.
 
 use aqueduct::netcdf::{NcType, NetcdfCreateOptions, NetcdfOpenOptions, Selection};
 
@@ -16,7 +16,7 @@ fn main() -> Result<(), aqueduct::Error> {
         for step in 0..3 {
             let values = vec![270.0 + step as f32; 1000];
             dataset.at(temperature, [step..step + 1, mine.clone()]).all().write(&values)?;
-            // The step is part of the file now, whatever happens next.
+            // The step is durable and visible to readers.
             dataset.commit()?;
         }
         dataset.close()?;

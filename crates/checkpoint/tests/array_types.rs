@@ -1,4 +1,4 @@
-//! Arrays of complex and half-precision numbers in checkpoints, and arrays of the crate `ndarray`.
+//! Arrays of complex numbers, half-precision numbers and `bool` in checkpoints, and arrays of the crate `ndarray`.
 
 use std::path::Path;
 
@@ -17,6 +17,8 @@ fn typed(world: &Comm, folder: &Path) -> Result<(), Error> {
     let mut store = Store::open_or_create(world, folder)?;
     let mut checkpoint = Checkpoint::new(1);
     checkpoint.array("spectrum", &block, &spectrum).array("weights", &block, &weights);
+    let marked: Vec<bool> = (3 * rank..3 * rank + 3).map(|at| at % 2 == 1).collect();
+    checkpoint.array("marked", &block, &marked);
     checkpoint.value("phase", &Complex::new(0.5f32, 2.0)).objects("flags", &[true, false, rank == 1]);
     store.write(&checkpoint)?;
     let latest = store.latest()?.expect("one was written");
@@ -27,6 +29,8 @@ fn typed(world: &Comm, folder: &Path) -> Result<(), Error> {
         (0..3 * size).map(complex).collect::<Vec<_>>()
     );
     assert_eq!(latest.array::<f16>("weights", &whole)?, (0..3 * size).map(half).collect::<Vec<_>>());
+    let marked = latest.array::<bool>("marked", &whole)?;
+    assert_eq!(marked, (0..3 * size).map(|at| at % 2 == 1).collect::<Vec<_>>());
     assert_eq!(latest.value::<Complex<f32>>("phase")?, Complex::new(0.5, 2.0));
     assert_eq!(latest.objects::<bool>("flags")?.len(), 3);
     assert_eq!(latest.array::<Complex<f32>>("spectrum", &whole).unwrap_err().kind(), Kind::WrongType);
@@ -34,7 +38,7 @@ fn typed(world: &Comm, folder: &Path) -> Result<(), Error> {
 }
 
 #[test]
-fn complex_and_half_precision_numbers_are_restored() {
+fn arrays_of_complex_and_half_precision_numbers_and_bool_are_restored() {
     for ranks in [1, 3, 4] {
         let folder = tempfile::tempdir().unwrap();
         Launch::threads(ranks).run(|world| typed(world, &folder.path().join("store"))).unwrap();

@@ -53,6 +53,8 @@ pub use file::{
 pub use into_objects::{EncodedBatch, FromIter, IntoObjects, Single};
 #[doc(hidden)]
 pub use object::fold;
-pub use object::{Category, Object, SchemaBuilder, bytes_mut, decode, decode_all, encode, encode_all};
+pub use object::{
+    Category, Object, SchemaBuilder, bytes_mut, decode, decode_all, encode, encode_all, zeroed,
+};
 pub use schema::Schema;
 pub use schema_decoder::SchemaDecoder;

@@ -152,6 +152,11 @@ pub fn bytes_mut<T: Object>(values: &mut [T]) -> Option<&mut [u8]> {
     cast::bytes_mut(values)
 }
 
+/// `len` values whose bytes are zero, to be [overwritten](bytes_mut), if the type is trivial.
+pub fn zeroed<T: Object>(len: usize) -> Option<Vec<T>> {
+    cast::zeroed(len)
+}
+
 /// Decodes one value, which must take all bytes.
 pub fn decode<T: Object>(bytes: &[u8]) -> Result<T, DecodeError> {
     let mut input = Decoder::new(bytes);

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use aqueduct_comm::{Comm, Plain};
+use aqueduct_comm::Comm;
 use aqueduct_file::File;
 use aqueduct_file::hyperslab::volume;
-use aqueduct_object::{Object, decode};
+use aqueduct_object::{Object, bytes_mut, decode, decode_all, zeroed};
 
 use super::commit::{StoreLocation, differing, head_sum, sums};
 use super::held_generations::GenerationHold;
@@ -162,7 +162,7 @@ impl Generation {
 
     /// Reads a box of an array into an array in memory, which has the shape of the box and may be transposed or sliced. Collective.
     #[cfg(feature = "ndarray")]
-    pub fn read_ndarray<T: Object + Plain, D: ndarray::Dimension>(
+    pub fn read_ndarray<T: Object, D: ndarray::Dimension>(
         &self,
         name: &str,
         block: &ArrayBlock,
@@ -179,7 +179,7 @@ impl Generation {
     }
 
     /// Any block of an array. Collective.
-    pub fn array<T: Object + Plain>(&self, name: &str, block: &ArrayBlock) -> Result<Vec<T>> {
+    pub fn array<T: Object>(&self, name: &str, block: &ArrayBlock) -> Result<Vec<T>> {
         let entry = self.part(name, "array", T::schema().signature());
         let checked = entry.and_then(|entry| match block.elements() {
             Some(elements) if block.shape == entry.shape => Ok((entry, elements)),
@@ -197,19 +197,20 @@ impl Generation {
         let (entry, elements) = agree(&self.comm, "read", &self.shown(), checked)?;
         let file = self.file(entry);
         object_list::with_file(&self.comm, &file, |opened| {
-            let mut values = bytemuck::zeroed_vec(elements as usize);
-            let view = array::view(&file, size_of::<T>() as u64, block)?;
-            let read =
-                opened.with_view(&view).all().read(bytemuck::cast_slice_mut::<T, u8>(&mut values))?.bytes();
-            if read == size_of_val(&values[..]) as u64 {
+            let (size, elements) = (T::SIZE.unwrap_or(0), elements as usize);
+            let view = array::view(&file, size as u64, block)?;
+            let damaged = |detail: String| Error::new(Kind::Damaged, "read", &file, detail);
+            let read = |bytes: &mut [u8]| match opened.with_view(&view).all().read(&mut *bytes)?.bytes() {
+                count if count == bytes.len() as u64 => Ok(()),
+                _ => Err(damaged(format!("the file ends before the end of the block {block:?}"))),
+            };
+            if let Some(mut values) = zeroed::<T>(elements) {
+                read(bytes_mut(&mut values).unwrap_or_default())?;
                 return Ok(values);
             }
-            Err(Error::new(
-                Kind::Damaged,
-                "read",
-                &file,
-                format!("the file ends before the end of the block {block:?}"),
-            ))
+            let mut bytes = vec![0; elements * size];
+            read(&mut bytes)?;
+            decode_all(&bytes, elements).map_err(|error| damaged(error.to_string()))
         })
     }
 

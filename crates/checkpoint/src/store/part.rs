@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use aqueduct_comm::Plain;
 use aqueduct_file::hyperslab::{Hyperslab, volume};
-use aqueduct_object::{Encoder, Object, Schema, encode};
+use aqueduct_object::{Encoder, Object, Schema, encode, encode_all};
 
 use crate::grid::CellGrid;
 use crate::molecule::Particle;
@@ -103,22 +102,19 @@ impl<'a> Checkpoint<'a> {
         self.add(name, part)
     }
 
-    /// Adds this rank's block of a global array. Every element of the array must belong to exactly one rank.
-    pub fn array<T: Object + Plain>(&mut self, name: &str, block: &ArrayBlock, values: &'a [T]) -> &mut Self {
-        let element = size_of::<T>() as u64;
+    /// Adds this rank's block of a global array of objects of constant size. Every element of the array must belong to exactly one rank. The
+    /// values are borrowed if they are trivial (numbers, also complex ones, and structures of them without padding); others, such as `bool`, are encoded.
+    pub fn array<T: Object>(&mut self, name: &str, block: &ArrayBlock, values: &'a [T]) -> &mut Self {
         let kind = T::schema().signature().to_owned();
-        let part = if block.elements() != Some(values.len() as u64) {
-            CheckpointPart::Invalid(block.describe_error(values.len() as u64))
-        } else if T::SIZE.map(|size| size as u64) != Some(element) {
-            CheckpointPart::Invalid(format!(
-                "the encoded form of {kind} differs from its form in memory; use `objects`"
-            ))
-        } else {
-            CheckpointPart::Array {
-                kind,
-                element,
-                block: block.clone(),
-                bytes: Cow::Borrowed(bytemuck::cast_slice(values)),
+        let part = match T::SIZE.map(|size| size as u64) {
+            _ if block.elements() != Some(values.len() as u64) => {
+                CheckpointPart::Invalid(block.describe_error(values.len() as u64))
+            }
+            Some(element) if element > 0 => {
+                CheckpointPart::Array { kind, element, block: block.clone(), bytes: encode_all(values) }
+            }
+            _ => {
+                CheckpointPart::Invalid(format!("objects of type {kind} have no constant size; use objects"))
             }
         };
         self.add(name, part)
@@ -152,7 +148,7 @@ impl<'a> Checkpoint<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "ndarray")]
-    pub fn ndarray<T: Object + Plain, D: ndarray::Dimension>(
+    pub fn ndarray<T: Object + Clone, D: ndarray::Dimension>(
         &mut self,
         name: &str,
         block: &ArrayBlock,
@@ -164,7 +160,7 @@ impl<'a> Checkpoint<'a> {
         if let Some(values) = array.as_slice() {
             return self.array(name, block, values);
         }
-        let values: Vec<T> = array.iter().copied().collect();
+        let values: Vec<T> = array.iter().cloned().collect();
         let mut copied = Checkpoint::new(self.step);
         copied.array(name, block, &values);
         self.parts.extend(copied.into_owned().parts);
