@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use aqueduct_comm::Comm;
 use aqueduct_device::available_memory;
 use aqueduct_device::units::ByteSize;
+use aqueduct_report::{Component, Report};
 
 use super::memory_ledger::{Allocation, Level, MemoryLedger, OwnerLimits};
 use super::waiting::wait_while;
@@ -126,8 +127,8 @@ fn limit_from_environment() -> Option<u64> {
     match value.parse() {
         Ok(ByteSize(bytes)) => Some(bytes),
         Err(error) => {
-            let line = format!("aqueduct: AQUEDUCT_MEMORY={value} is ignored: {error}\n");
-            eprint!("{line}");
+            let message = format!("AQUEDUCT_MEMORY={value} is ignored: {error}");
+            Report::new(Component::File).warn(&message);
             None
         }
     }
