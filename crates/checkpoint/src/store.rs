@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::write_behind::{BackgroundQueue, BudgetUser, MemoryBudget, OwnerLimits, catch_panic};
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use crate::error::{Error, Kind, Result, agree, on_root, system};
 use commit::{CommitOutcome, StoreLocation};
@@ -334,12 +334,12 @@ impl Drop for Store {
             // Printed only on the rank where it happened.
             if error.rank().is_none() {
                 let message = format!("a background checkpoint failed: {error}");
-                Report::new(Component::Checkpoint).warn(&message);
+                Report::new(ReportSource::Checkpoint).warn(&message);
             }
             self.comm.report_failure(error.to_string());
         }
         if self.comm.rank() == 0 {
-            self.warnings.iter().for_each(|warning| Report::new(Component::Checkpoint).warn(warning));
+            self.warnings.iter().for_each(|warning| Report::new(ReportSource::Checkpoint).warn(warning));
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) use reduce::ReduceTarget;
 
 use std::sync::{MutexGuard, OnceLock, PoisonError};
 
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use crate::collective_id::{CollectiveId, CollectiveKind};
 use crate::comm::CommInner;
@@ -173,7 +173,7 @@ fn checking() -> bool {
             let value = value.display();
             let message =
                 format!("AQUEDUCT_CHECK={value} has no effect: it takes 1 to compare collective calls, or 0");
-            Report::new(Component::Comm).warn(&message);
+            Report::new(ReportSource::Comm).warn(&message);
         }
         cfg!(debug_assertions) || value == "1"
     })

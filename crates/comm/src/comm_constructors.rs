@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use crate::collective::CollectiveCall;
 use crate::collective_id::{CollectiveId, CollectiveKind};
@@ -110,7 +110,7 @@ impl CommInner {
             Err(error) if error.kind() == Kind::System => {
                 if transport.rank() == 0 {
                     let message = format!("ranks cannot share memory and send messages instead: {error}");
-                    Report::new(Component::Comm).warn(&message);
+                    Report::new(ReportSource::Comm).warn(&message);
                 }
                 let apart = Self { world_nodes: (0..size as u32).collect(), ..together };
                 Ok(apart.child(&all, 1)?.expect("this rank is one of all"))

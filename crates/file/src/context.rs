@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use aqueduct_comm::{PooledComm, Traffic, agreement};
 use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, LockScope};
-use aqueduct_report::{Component, Report, is_enabled};
+use aqueduct_report::{Report, ReportSource, is_enabled};
 
 use crate::error::{Error, Kind, Result};
 use crate::hints::{Hints, Strategy, TransferDirection};
@@ -227,7 +227,7 @@ impl FileContext {
             let report = report();
             if reports {
                 let estimate = estimate.is_finite().then(|| Duration::from_nanos(estimate as u64));
-                Report::new(Component::File)
+                Report::new(ReportSource::File)
                     .file(&self.name)
                     .strategy(strategy.name(), estimate)
                     .emit(&report);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Once;
 
 use aqueduct_device::units::ByteSize;
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 pub use buffer_options::{BufferOptions, Capacity};
 pub use strategy::Strategy;
@@ -76,7 +76,7 @@ impl Info {
                         "{variable}={path} has no effect, the file cannot be read ({error}): it takes the path of a file with a key and \
                          a value per line"
                     );
-                    Report::new(Component::File).warn(&message);
+                    Report::new(ReportSource::File).warn(&message);
                 });
             });
             text.ok().map(|text| Self::parse(&text))

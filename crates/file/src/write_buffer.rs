@@ -24,7 +24,7 @@ use std::time::Instant;
 
 use aqueduct_comm::Comm;
 use aqueduct_device::Handle;
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use crate::context::counters::CounterCells;
 use crate::error::{Error, Result};
@@ -316,7 +316,7 @@ impl WriteBuffer {
         drop(state);
         let Some(pacing) = pacing.filter(|_| self.reports) else { return };
         if before.is_none_or(|before| before.rate.is_some() != pacing.rate.is_some()) {
-            Report::new(Component::File).file(&self.name).emit(&pacing);
+            Report::new(ReportSource::File).file(&self.name).emit(&pacing);
         }
     }
 

@@ -5,14 +5,14 @@ use std::io::Write;
 use std::sync::Once;
 
 use aqueduct_comm::Comm;
-use aqueduct_report::{Component, Report, is_enabled};
+use aqueduct_report::{Report, ReportSource, is_enabled};
 
 use crate::host::Mpi;
 use crate::host::MpiError;
 
 /// Prints a line.
 pub(crate) fn print_line(text: &str) {
-    Report::new(Component::Mpiio).warn(&text);
+    Report::new(ReportSource::Mpiio).warn(&text);
 }
 
 /// The text of an error: the program gets only an error class.

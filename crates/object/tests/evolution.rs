@@ -185,10 +185,10 @@ fn the_error_of_a_wrong_type_shows_both_types() {
         file.close()
     };
     Launch::threads(1).run(job).unwrap();
-    assert!(refusal::<More>().contains("no field \"c\" of Fixed; say #[object(default)]"));
-    assert!(refusal::<Less>().contains("a field \"b\" that Fixed lacks; say #[object(removed(\"b\"))]"));
-    assert!(refusal::<Other>().contains("the file has Fixed where the program wants Other"));
-    assert!(refusal::<Measured>().contains("is in no unit in the file and in m here"));
+    assert!(refusal::<More>().contains("no field \"c\" of Fixed; add #[object(default)]"));
+    assert!(refusal::<Less>().contains("a field \"b\" that Fixed lacks; add #[object(removed(\"b\"))]"));
+    assert!(refusal::<Other>().contains("the file has Fixed, the program has Other"));
+    assert!(refusal::<Measured>().contains("has no unit in the file and the unit m in the program"));
     let text = refusal::<Narrow>();
     let expected = "in field \"b\" of Fixed: the file has f64 where the program wants f32
     in the file | in the program

@@ -109,7 +109,9 @@ fn round_trip<T: Object + std::fmt::Debug + PartialEq>(value: &T) -> Vec<u8> {
         let error = decode::<T>(&bytes[..len]).expect_err("a part is no value");
         assert!(error.at() <= len, "{error}");
     }
-    assert!(decode::<T>(&[&bytes[..], &[0]].concat()).unwrap_err().to_string().contains("1 bytes more"));
+    assert!(
+        decode::<T>(&[&bytes[..], &[0]].concat()).unwrap_err().to_string().contains("1 bytes after the end")
+    );
     bytes
 }
 
@@ -245,10 +247,7 @@ fn wrong_bytes_are_errors_that_name_the_field() {
     let at = Everything::schema().locate("others.0").unwrap().offset.unwrap() as usize;
     bytes[at] = 2;
     let error = decode::<Everything>(&bytes).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("2 is neither 0 nor 1, as a bool is at byte {at}, in field others.0")
-    );
+    assert_eq!(error.to_string(), format!("2 is not a bool (0 or 1) at byte {at}, in field others.0"));
     let error = decode::<Shape>(&[9, 0, 0, 0]).unwrap_err();
     assert_eq!(error.to_string(), "Shape has no variant 9 at byte 0");
     let error = decode::<Vec<u64>>(&[255; 20]).unwrap_err();

@@ -1,12 +1,12 @@
 //! Warnings and reports of the Aqueduct crates: on the standard error stream, or as events of the crate `tracing`.
 //!
 //! ```
-//! use aqueduct_report::{Component, Report};
+//! use aqueduct_report::{Report, ReportSource};
 //!
 //! if aqueduct_report::is_enabled() {
-//!     Report::new(Component::File).file("a.bin").emit(&"4 ranks wrote 100 bytes");
+//!     Report::new(ReportSource::File).file("a.bin").emit(&"4 ranks wrote 100 bytes");
 //! }
-//! Report::new(Component::Device).warn(&"io_uring is not available; the device uring works as ufs");
+//! Report::new(ReportSource::Device).warn(&"io_uring is not available; the device uring works as ufs");
 //! ```
 //!
 //! | | without a subscriber, or without the feature `tracing` | with a subscriber |
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// The crate that reports: the target of its `tracing` events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Component {
+pub enum ReportSource {
     /// Target `aqueduct_comm`.
     Comm,
     /// Target `aqueduct_device`.
@@ -42,7 +42,7 @@ pub enum Component {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "some fields are for events only"))]
 pub struct Report<'a> {
-    component: Component,
+    component: ReportSource,
     file: Option<&'a str>,
     strategy: Option<&'a str>,
     estimate: Option<Duration>,
@@ -67,7 +67,7 @@ fn has_subscriber() -> bool {
 
 impl<'a> Report<'a> {
     /// A report of a crate.
-    pub fn new(component: Component) -> Self {
+    pub fn new(component: ReportSource) -> Self {
         Self { component, file: None, strategy: None, estimate: None }
     }
 
@@ -123,7 +123,7 @@ macro_rules! events {
                 let Self { component, file, strategy, estimate } = self;
                 let estimate_ns = estimate.map(|estimate| estimate.as_nanos() as u64);
                 match component {
-                    $(Component::$component => tracing::$level!(target: $target, file, strategy, estimate_ns, "{message}"),)*
+                    $(ReportSource::$component => tracing::$level!(target: $target, file, strategy, estimate_ns, "{message}"),)*
                 }
             }
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use event::TraceEvent;
 
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use super::parameters::LayerParameters;
 use crate::{
@@ -220,7 +220,7 @@ impl TraceLog {
     fn flush_or_warn(&mut self) {
         if let Err(error) = self.flush() {
             let message = format!("the trace cannot be written and ends here: {error}");
-            Report::new(Component::Device).warn(&message);
+            Report::new(ReportSource::Device).warn(&message);
             self.sink = TraceSink::Memory;
         }
     }

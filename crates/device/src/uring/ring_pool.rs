@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use super::ring::IoRing;
 
@@ -29,7 +29,7 @@ impl RingPool {
             static SAID: Once = Once::new();
             SAID.call_once(|| {
                 let message = format!("no io_uring ({error}): the device uring works as ufs");
-                Report::new(Component::Device).warn(&message);
+                Report::new(ReportSource::Device).warn(&message);
             });
         }
         outcome.is_ok()
@@ -77,6 +77,6 @@ fn report_setting(value: &OsStr) {
     REPORTED.call_once(|| {
         let message =
             format!("AQUEDUCT_URING={value} has no effect: it takes off to do without io_uring, or on");
-        Report::new(Component::Device).warn(&message);
+        Report::new(ReportSource::Device).warn(&message);
     });
 }

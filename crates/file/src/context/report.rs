@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use super::counters::Counters;
 
@@ -15,7 +15,7 @@ pub(crate) struct CounterReport {
 impl CounterReport {
     /// Reports them, line by line.
     pub(crate) fn emit(&self, file: &str) {
-        let report = Report::new(Component::File).file(file);
+        let report = Report::new(ReportSource::File).file(file);
         self.to_string().lines().for_each(|line| report.emit(&line));
     }
 }

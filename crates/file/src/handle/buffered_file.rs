@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::PooledComm;
-use aqueduct_report::{Component, Report, is_enabled};
+use aqueduct_report::{Report, ReportSource, is_enabled};
 
 use super::file::File;
 use crate::engine::{FileResources, OpenFile};
@@ -69,7 +69,7 @@ impl File {
         }
         let written = self.flush_or_sync();
         if is_enabled() && self.cx().comm.rank() == 0 {
-            let report = Report::new(Component::File).file(&self.cx().name);
+            let report = Report::new(ReportSource::File).file(&self.cx().name);
             self.buffering().iter().for_each(|status| report.emit(status));
         }
         self.cx().agree("close", written)

@@ -1,7 +1,7 @@
 //! The exchange of hints between ranks: if ranks give different hints, those of rank 0 are used on all ranks.
 
 use aqueduct_comm::Comm;
-use aqueduct_report::{Component, Report, is_enabled};
+use aqueduct_report::{Report, ReportSource, is_enabled};
 
 use super::file::File;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ pub(crate) fn report_objections(file: &str, info: &Info) {
     if is_enabled() {
         for (key, value, form) in Hints::objections(info) {
             let message = format!("the hint {key} = {value:?} is ignored: it takes {form}");
-            Report::new(Component::File).file(file).emit(&message);
+            Report::new(ReportSource::File).file(file).emit(&message);
         }
     }
 }
@@ -24,7 +24,7 @@ pub(crate) fn of_first_rank(comm: &Comm, file: &str, mine: &Info) -> aqueduct_co
     if is_enabled() && first != *mine {
         let rank = comm.rank();
         let message = format!("rank {rank} gave other hints than rank 0, whose hints are used on all ranks");
-        Report::new(Component::File).file(file).emit(&message);
+        Report::new(ReportSource::File).file(file).emit(&message);
     }
     Ok(first)
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use aqueduct_comm::Comm;
 use aqueduct_device::available_memory;
 use aqueduct_device::units::ByteSize;
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use super::memory_ledger::{Allocation, Level, MemoryLedger, OwnerLimits};
 use super::waiting::wait_while;
@@ -128,7 +128,7 @@ fn limit_from_environment() -> Option<u64> {
         Ok(ByteSize(bytes)) => Some(bytes),
         Err(error) => {
             let message = format!("AQUEDUCT_MEMORY={value} is ignored: {error}");
-            Report::new(Component::File).warn(&message);
+            Report::new(ReportSource::File).warn(&message);
             None
         }
     }

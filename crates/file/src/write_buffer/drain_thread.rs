@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use super::block_queue::{BlockEntry, BlockStorage, BufferedBlock};
 use super::buffer_state::BufferState;
@@ -65,7 +65,7 @@ impl Drop for DrainThread {
         buffer.target.iter().for_each(|target| target.end());
         let state = buffer.lock();
         if let Some(error) = state.failure.as_ref().filter(|_| !state.is_failure_reported) {
-            Report::new(Component::File).warn(error);
+            Report::new(ReportSource::File).warn(error);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use crate::diagnostics;
 use crate::host::Mpi;
@@ -115,7 +115,7 @@ impl ErrorHandler {
         match self.action {
             HandlerAction::Return | HandlerAction::Unknown => {}
             HandlerAction::Abort => {
-                Report::new(Component::Mpiio).warn(&format!("{call}: {fault}"));
+                Report::new(ReportSource::Mpiio).warn(&format!("{call}: {fault}"));
                 // SAFETY: a valid communicator; it does not return.
                 unsafe { (mpi.functions.abort)(mpi.constants.handles.comm_world, code) };
             }

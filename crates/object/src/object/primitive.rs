@@ -122,7 +122,7 @@ converted! {
     usize as u64, WIDE, Type::U64, |value| value as u64, |stored| usize::try_from(stored).ok(), "too large for this machine's usize";
     isize as i64, WIDE, Type::I64, |value| value as i64, |stored| isize::try_from(stored).ok(), "too large for this machine's isize";
     bool as u8, Category::Constant, Type::Bool, u8::from,
-        |stored| match stored { 0 => Some(false), 1 => Some(true), _ => None }, "not a bool, which is 0 or 1";
+        |stored| match stored { 0 => Some(false), 1 => Some(true), _ => None }, "not a bool (0 or 1)";
     char as u32, Category::Constant, Type::Char, u32::from, char::from_u32, "not a Unicode character"
 }
 

@@ -118,9 +118,9 @@ fn fields(name: &str, from: &[Field], to: &[Field], removed: &[String]) -> Resul
         origins.push(match (place, &field.default) {
             (Some(place), _) => {
                 if from[place].unit != field.unit {
-                    let unit = |field: &Field| field.unit.clone().unwrap_or("no unit".to_owned());
+                    let unit = |field: &Field| field.unit.as_ref().map_or("no unit".to_owned(), |unit| format!("the unit {unit}"));
                     let (there, here) = (unit(&from[place]), unit(field));
-                    return Err(format!("field {:?} of {name} has the unit {there} in the file and {here} in the program", field.name));
+                    return Err(format!("field {:?} of {name} has {there} in the file and {here} in the program", field.name));
                 }
                 used[place] = true;
                 let inside = step(&from[place].ty, &field.ty);

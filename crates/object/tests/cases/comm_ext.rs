@@ -144,7 +144,7 @@ fn wrong_types(world: &Comm) -> Result<(), Error> {
     assert!(text.contains("sent as Trivial and received as Variable") && text.contains("tag 1"), "{text}");
     world.send(next, 2, &[1.0f64; 9]).unwrap();
     let error = world.receive_objects::<Trivial>(previous, 2).unwrap_err();
-    assert!(error.to_string().contains("no object"), "{error}");
+    assert!(error.to_string().contains("not an object"), "{error}");
     world.send_objects(next, 3, &some::<Trivial>(0, 3))?;
     world.send_objects(next, 3, &some::<Trivial>(0, 3))?;
     assert_eq!(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct_comm::Comm;
 use aqueduct_file::write_behind::BudgetUser;
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use crate::error::{Error, Kind, Result};
 use crate::pack::packer::Packer;
@@ -229,7 +229,7 @@ impl Ending {
     fn report(&self) {
         if let Some(reason) = self.board.take_unreported() {
             let message = format!("output {:?}, dropped without `finish`: {reason}", self.name);
-            Report::new(Component::Stream).warn(&message);
+            Report::new(ReportSource::Stream).warn(&message);
             self.comm.report_failure(message);
         }
     }

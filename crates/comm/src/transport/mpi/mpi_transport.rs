@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Wea
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use aqueduct_report::{Component, Report};
+use aqueduct_report::{Report, ReportSource};
 
 use super::ThreadLevel;
 use super::abi::{Abi, MpiAbi};
@@ -116,7 +116,7 @@ impl<A: Abi> MpiTransport<A> {
 
     /// Aborts the job with a message.
     pub(crate) fn abort(&self, message: &str) {
-        Report::new(Component::Comm).warn(&message);
+        Report::new(ReportSource::Comm).warn(&message);
         self.mpi.abort(self.comm, 1);
     }
 
@@ -418,7 +418,7 @@ impl<A: Abi> Transport for MpiTransport<A> {
             let made = CounterWindow::new(&self.mpi, self.comm, self.rank);
             if let (Err(error), 0) = (&made, self.rank) {
                 let message = format!("ranks on different nodes cannot use a remote counter: {error}");
-                Report::new(Component::Comm).warn(&message);
+                Report::new(ReportSource::Comm).warn(&message);
             }
             made.ok()
         };

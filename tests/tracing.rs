@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-use aqueduct_comm::Launch;
-use aqueduct_file::{File, View};
+use aqueduct::prelude::*;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -56,7 +55,7 @@ impl Subscriber for EventRecorder {
 fn an_access_emits_its_strategy_and_close_emits_the_counters() {
     let recorder = EventRecorder::default();
     tracing::subscriber::set_global_default(recorder.clone()).unwrap();
-    let write = |world: &aqueduct_comm::Comm| {
+    let write = |world: &Comm| {
         let file = File::create(world, "memfs:traced")?;
         file.set_view(&View::round_robin::<u64>(world)?)?;
         file.at(0).all().write(&vec![world.rank() as u64; 10_000])?;
