@@ -13,6 +13,7 @@
 //! | `object_file` | `.meta` and data of object files |
 //! | `encoded_objects` | encoded objects |
 //! | `stream_file` | `.steps` and data of stream files |
+//! | `server_messages` | messages between clients and I/O servers |
 //! | `checkpoint_manifest` | the manifest of a checkpoint generation |
 //! | `cell_file` | header, cell table and rows of cell files |
 //! | `mardyn_ascii`, `mardyn_binary`, `mardyn_netcdf`, `mardyn_cells` | the phase-space files of `MarDyn`: text and XML headers, rows |
@@ -30,6 +31,7 @@ mod input;
 mod mardyn;
 mod netcdf;
 mod object_file;
+mod server_messages;
 mod stream_file;
 
 pub use aqueduct_testkit::mutator::Mutator;
@@ -55,6 +57,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     object_file::TARGET,
     encoded_objects::TARGET,
     stream_file::TARGET,
+    server_messages::TARGET,
     checkpoint_manifest::TARGET,
     cell_file::TARGET,
     mardyn::ASCII,

@@ -53,6 +53,7 @@ mod server;
 mod steps_format;
 pub mod target;
 mod value;
+mod wire;
 mod write;
 
 pub use declare::cuboid::Cuboid;
@@ -64,6 +65,8 @@ pub use options::Options;
 pub use output::{Output, OutputReport, OutputStep};
 pub use reader::{IncompleteStep, PrefetchStats, Reader, StepObjects, StoredStep};
 pub use server::{ComputeGroup, Role, Server, ServerReport, split_io_servers};
+#[doc(hidden)]
+pub use server::{decoded_forms, sample_messages};
 pub use value::{StreamValue, ValueKind};
 pub use write::mode_policy::OutputMode;
 pub use write::progress::{Durability, OutputProgress, Receipt};

@@ -1,4 +1,4 @@
-//! Ranks that only write: split off the world by one call, they take what the others hand over and store it while those compute.
+//! I/O servers: ranks that write the data of compute ranks, while these continue.
 //!
 //! ```
 //! use aqueduct_comm::Launch;
@@ -8,12 +8,12 @@
 //!     // Three ranks compute, one writes.
 //!     match split_io_servers(world, 1)? {
 //!         Role::Server(server) => server.serve().map(drop)?,
-//!         Role::Compute(crew) => {
-//!             let (rank, ranks) = (crew.comm().rank() as u64, crew.comm().size() as u64);
+//!         Role::Compute(compute) => {
+//!             let (rank, ranks) = (compute.comm().rank() as u64, compute.comm().size() as u64);
 //!             let mut streams = Streams::new();
 //!             let level = streams.add::<f64>(Stream::array("level", [ranks, 50]).block([rank, 0], [1, 50]));
-//!             let options = Options::new().served_by(&crew);
-//!             let mut output = options.create(crew.comm(), "memfs:served", &streams)?;
+//!             let options = Options::new().served_by(&compute);
+//!             let mut output = options.create(compute.comm(), "memfs:served", &streams)?;
 //!             for step in 0..5 {
 //!                 output.step()?.put(level, &[f64::from(step); 50]).commit()?;
 //!             }
@@ -28,14 +28,15 @@
 //! # Ok::<(), aqueduct_comm::Error>(())
 //! ```
 //!
-//! # Who holds what
-//! A client packs a step into its part of a *symmetric buffer*, memory that it shares with its server, and tells; the server fetches it
-//! from there. What does not fit goes to the server in a message, as far as the server has granted room for it, and lies in the server's
-//! private pool until it is written; clients on other nodes send everything so. When there is no room anywhere, `commit` waits.
+//! # Memory
+//! A client packs a step into its slots of memory that it shares with its server, and sends the server a header; the server reads
+//! the slots. Data that does not fit is sent in messages, within an allowance that the server has granted, and is in the server's
+//! pool until it is written. Clients on other nodes send all data in messages. If there is no space, `commit` waits.
 
 mod buffer_client;
 mod buffered_file_writer;
 mod buffered_files;
+mod channel;
 mod client;
 mod dispatcher;
 mod gather;
@@ -49,4 +50,5 @@ mod split;
 pub(crate) use self::client::OutputClient;
 pub use self::dispatcher::ServerReport;
 pub(crate) use self::protocol::BufferGrant;
+pub use self::protocol::{decoded_forms, sample_messages};
 pub use self::split::{ComputeGroup, Role, Server, split_io_servers};

@@ -16,12 +16,10 @@ pub use self::stream_file::FileTarget;
 pub(crate) use self::stream_file::steps_name;
 pub use self::stream_offsets::StreamOffsets;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, Result};
 
 /// What is stored of a step: the same streams on all ranks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepBatch {
     /// The step, from 0.
     pub step: u64,
@@ -32,7 +30,7 @@ pub struct StepBatch {
 }
 
 /// A stream in a parcel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchEntry {
     /// Which one.
     pub stream: usize,

@@ -11,6 +11,7 @@ use crate::declare::declaration::Declaration;
 use crate::declare::stream_info::StreamRegion;
 use crate::error::{Error, Kind, Result, agree};
 use crate::target::{BatchEntry, ChunkSource, FailedSource, OutputTarget, StepBatch};
+use crate::wire::{decode_message, encode_message};
 use crate::write::double_buffer::DoubleBuffer;
 
 /// What a leader gathers at a time: so much that a meeting is little beside it, and so little that of a large step the first part is written,
@@ -119,8 +120,7 @@ impl LeaderTarget {
         let nodes: Vec<usize> = (0..comm.size()).map(|rank| comm.node_of(rank)).collect();
         let colour = groups(&nodes, plan.size)[comm.rank()];
         let group = comm.split(Some(colour), 0).map_err(talk)?.expect("every rank is in a group");
-        let shares =
-            group.gather_varied(0, &MemberShare::encode(&MemberShare::of(declared))).map_err(talk)?;
+        let shares = group.gather_varied(0, &encode_message(&MemberShare::of(declared))).map_err(talk)?;
         let merge = |shares: Vec<Vec<u8>>| merged(name, declared, &shares);
         let merged = agree(comm, "create", name, shares.map(merge).transpose())?;
         let capacity = plan.capacity.min(PORTION);
@@ -162,9 +162,8 @@ impl LeaderTarget {
 /// What the members of a group have, together.
 fn merged(name: &str, declared: &Declaration, shares: &[Vec<u8>]) -> Result<AggregationGroup> {
     let refuse = |detail: String| Error::new(Kind::BadArgument, "create", name, detail);
-    let shares: Option<Vec<Vec<MemberShare>>> =
-        shares.iter().map(|bytes| MemberShare::decode(bytes)).collect();
-    let shares = shares.ok_or_else(|| refuse("a rank of the group told nonsense of its share".to_owned()))?;
+    let shares: Result<Vec<Vec<MemberShare>>> = shares.iter().map(|bytes| decode_message(bytes)).collect();
+    let shares = shares?;
     AggregationGroup::new(&declared.streams, &shares).map_err(|error| refuse(error.to_string()))
 }
 

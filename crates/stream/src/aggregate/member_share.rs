@@ -1,40 +1,32 @@
-//! What one rank has of a stream, as numbers that travel.
-
-use serde::{Deserialize, Serialize};
+//! The part of one rank of a stream, as it is sent to other ranks.
 
 use crate::declare::cuboid::Cuboid;
 use crate::declare::declaration::Declaration;
+use crate::wire::wire_struct;
 
-/// What one rank has of a stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The part of one rank of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemberShare {
-    /// Of the global array.
+    /// The block of the global array.
     pub(crate) block: Cuboid,
-    /// Its points, and how many those of the ranks before it are.
+    /// The points of the rank, and the number of points of the ranks before it.
     pub(crate) points: Vec<u64>,
     pub(crate) before: u64,
 }
 
+wire_struct!(Cuboid { start, shape });
+wire_struct!(MemberShare { block, points, before });
+
 impl MemberShare {
-    /// This rank's share of all streams.
-    pub(crate) fn of(declared: &Declaration) -> Vec<Self> {
-        let shares = declared.shares.iter().zip(&declared.points);
-        let share =
-            |(piece, (points, before)): (&crate::declare::rank_share::RankShare, &(Vec<u64>, u64))| Self {
-                block: piece.block.clone(),
+    /// The parts of this rank of all streams.
+    pub(crate) fn of(declaration: &Declaration) -> Vec<Self> {
+        let shares = declaration.shares.iter().zip(&declaration.points);
+        shares
+            .map(|(share, (points, before))| Self {
+                block: share.block.clone(),
                 points: points.clone(),
                 before: *before,
-            };
-        shares.map(share).collect()
-    }
-
-    /// For a message.
-    pub(crate) fn encode(shares: &[Self]) -> Vec<u8> {
-        serde_json::to_vec(shares).expect("lists of numbers are JSON")
-    }
-
-    /// What a message holds, if it holds shares.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<Self>> {
-        serde_json::from_slice(bytes).ok()
+            })
+            .collect()
     }
 }

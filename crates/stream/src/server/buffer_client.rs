@@ -1,4 +1,4 @@
-//! The client's side of a buffered file that a server writes: a level below the memory of the rank.
+//! The client's side of a buffered file that a server writes: the server's memory is a level between that of the rank and the file.
 //!
 //! ```
 //! use aqueduct_comm::Launch;
@@ -8,11 +8,11 @@
 //! Launch::threads(3).run(|world| {
 //!     match split_io_servers(world, 1)? {
 //!         Role::Server(server) => server.memory(16 << 20).serve().map(drop)?,
-//!         Role::Compute(crew) => {
+//!         Role::Compute(compute) => {
 //!             let open = OpenOptions::new().read(true).write(true).create(true).delete_on_close(true);
-//!             let file = open.open(crew.comm(), "memfs:conduit")?;
-//!             let file = crew.buffered(file, &BufferOptions::new(Capacity::Bytes(1 << 20)))?;
-//!             let rank = crew.comm().rank() as u64;
+//!             let file = open.open(compute.comm(), "memfs:buffered-by-server")?;
+//!             let file = compute.buffered(file, &BufferOptions::new(Capacity::Bytes(1 << 20)))?;
+//!             let rank = compute.comm().rank() as u64;
 //!             file.at(8000 * rank).all().write(&[rank as f64; 1000])?;
 //!             file.close()?;
 //!         }
@@ -27,37 +27,31 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use aqueduct_file::layout::Strip;
 use aqueduct_file::{self as file, BufferOptions, DrainTarget, File};
 
-use super::client::{map_shared_slots, receive_answer};
-use super::protocol::{
-    BufferGrant, REQUEST, SERVER, ServerRequest, ServerUpdate, data_tag, decode_json, send_json, update_tag,
-};
-use super::shared_slots::SharedSlots;
-use super::slot_allocator::{ChunkPlacement, SlotAllocator};
-use super::split::{ComputeGroup, ServerLink};
+use super::channel::ServerChannel;
+use super::protocol::{BufferGrant, ClientRequest, ServerUpdate};
+use super::slot_allocator::SlotAllocator;
+use super::split::ComputeGroup;
 use crate::error::{Error, Result, agree};
 
-/// Bytes of the largest piece that a client hands over at a time.
+/// Bytes of the largest piece.
 const PIECE: u64 = 1 << 20;
+/// Slots of a client: one is filled while the server copies from another one.
+const SLOTS: u32 = 2;
 
 impl ComputeGroup {
-    /// The same file, buffered by the memory of this rank and then by that of its server, which writes it; otherwise as [`File::buffered`]. The file is one of
-    /// all ranks that compute. Collective over them.
+    /// The same file, buffered in the memory of this rank and then in that of its server, which writes it; otherwise as
+    /// [`File::buffered`]. The file is open on all compute ranks. Collective over them.
     pub fn buffered(&self, file: File, settings: &BufferOptions) -> Result<File> {
-        let conduit = BufferClient::open(self, file.name());
-        let conduit = agree(self.comm(), "open", file.name(), conduit)?;
-        file.buffered_through(settings, Some(Arc::new(conduit)))
+        let client = BufferClient::open(self, file.name());
+        let client = agree(self.comm(), "open", file.name(), client)?;
+        file.buffered_through(settings, Some(Arc::new(client)))
     }
 }
 
-/// A rank's way to the server of a buffered file.
+/// The drain target of a rank's buffered file: a channel to its server.
 #[derive(Debug)]
 struct BufferClient {
-    name: Arc<str>,
-    link: Arc<ServerLink>,
-    number: u32,
-    /// Which row of the slots is this client's; none where it shares no memory with its server.
-    shared_slots: Option<(SharedSlots, usize)>,
-    piece: u64,
+    channel: ServerChannel,
     state: Mutex<BufferClientState>,
     change: Condvar,
 }
@@ -66,67 +60,50 @@ struct BufferClient {
 struct BufferClientState {
     slots: SlotAllocator,
     update: ServerUpdate,
-    /// Pieces that were handed over.
-    handed: u64,
-    /// One thread listens for all that wait.
+    /// Pieces that were passed to the server.
+    passed: u64,
+    /// One of the waiting threads receives updates for all.
     receiving: bool,
-    /// The server is gone.
+    /// The error of a server that is gone.
     server_error: Option<Error>,
     ended: bool,
 }
 
 impl BufferClient {
-    /// Opens a file at the server, together with all other clients of that.
-    fn open(crew: &ComputeGroup, name: &str) -> Result<Self> {
-        let link = Arc::clone(&crew.link);
-        let talk = |error: aqueduct_comm::Error| Error::from_comm("open", name, &error);
-        send_json(&link.comm, SERVER, REQUEST, &ServerRequest::Buffer(name.to_owned(), PIECE))
-            .map_err(talk)?;
-        let (number, room): (u32, BufferGrant) = receive_answer(&link.comm, name)?;
-        let symmetric = map_shared_slots(&link.comm, room).map_err(talk);
-        receive_answer::<()>(&link.comm, name)?;
-        let symmetric = symmetric?;
-        // Inside a node everything is fetched, between nodes everything is sent.
-        let room = match symmetric {
-            Some(_) => BufferGrant { allowance: 0, ..room },
-            None => BufferGrant { slots: 0, ..room },
+    /// Opens a file at the server. Collective over its clients.
+    fn open(compute: &ComputeGroup, name: &str) -> Result<Self> {
+        let wanted = BufferGrant { slots: SLOTS, slot: PIECE, allowance: 0 };
+        let channel = ServerChannel::open(compute, name, None, wanted)?;
+        // Inside a node all pieces are passed in slots, between nodes all in messages.
+        let grant = if channel.shares_memory() {
+            BufferGrant { allowance: 0, ..channel.grant() }
+        } else {
+            BufferGrant { slots: 0, ..channel.grant() }
         };
         let state = BufferClientState {
-            slots: SlotAllocator::new(room),
+            slots: SlotAllocator::new(grant),
             update: ServerUpdate::default(),
-            handed: 0,
+            passed: 0,
             receiving: false,
             server_error: None,
             ended: false,
         };
-        let (state, change) = (Mutex::new(state), Condvar::new());
-        Ok(Self { name: name.into(), link, number, shared_slots: symmetric, piece: room.slot, state, change })
+        Ok(Self { channel, state: Mutex::new(state), change: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, BufferClientState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send_request(&self, request: &ServerRequest) -> Result<()> {
-        send_json(&self.link.comm, SERVER, REQUEST, request).map_err(|error| self.server_lost(&error))
-    }
-
-    fn server_lost(&self, error: &aqueduct_comm::Error) -> Error {
-        Error::from_comm("write", &self.name, error)
-    }
-
-    /// Waits, asleep, until something is so; an error if the server has failed or is gone.
+    /// Waits until `ready` returns a value; fails if the server has failed or is gone.
     fn wait<T>(&self, mut ready: impl FnMut(&mut BufferClientState) -> Option<T>) -> Result<T> {
         let mut state = self.lock();
         loop {
             if let Some(found) = ready(&mut state) {
                 return Ok(found);
             }
-            if let Some(error) = &state.server_error {
+            if let Some(error) = state.server_error.as_ref().or(state.update.failure.as_ref()) {
                 return Err(error.clone());
-            }
-            if let Some(failure) = &state.update.failure {
-                return Err(failure.clone().into_error());
             }
             if state.receiving {
                 state = self.change.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -134,78 +111,50 @@ impl BufferClient {
             }
             state.receiving = true;
             drop(state);
-            let heard = self.receive_update();
+            let received = self.channel.receive_update(true);
             state = self.lock();
             state.receiving = false;
-            match heard {
-                Ok(news) => state.apply_update(news),
+            match received {
+                Ok(update) => update.into_iter().for_each(|update| self.apply(&mut state, update)),
                 Err(error) => state.server_error = Some(error),
             }
             self.change.notify_all();
         }
     }
 
-    fn receive_update(&self) -> Result<ServerUpdate> {
-        let heard = self.link.comm.receive::<u8>(SERVER, update_tag(self.number));
-        let (bytes, _) = heard.map_err(|error| self.server_lost(&error))?;
-        let news: ServerUpdate = decode_json(&bytes)?;
-        if news.failure.is_some() {
-            self.link.comm.mark_induced_failure(None);
+    fn apply(&self, state: &mut BufferClientState, update: ServerUpdate) {
+        if update.failure.is_some() {
+            self.channel.mark_induced_failure();
         }
-        Ok(news)
-    }
-
-    fn hand_over(&self, places: &[Strip], bytes: &[u8]) -> Result<()> {
-        let place = self.wait(|state| state.slots.take(bytes.len() as u64))?;
-        let slot = match (place, &self.shared_slots) {
-            (ChunkPlacement::Slot(slot), Some((symmetric, row))) => {
-                symmetric.fill(*row, slot, bytes.len(), |room| room.copy_from_slice(bytes));
-                Some(slot)
-            }
-            _ => None,
-        };
-        let runs = places.iter().map(|strip| (strip.offset, strip.len, strip.stride, strip.count)).collect();
-        self.send_request(&ServerRequest::Piece(self.number, runs, bytes.len() as u64, slot))?;
-        if slot.is_none() {
-            // It is the server's only when it has left.
-            let sending = self.link.comm.start_send(SERVER, data_tag(self.number), bytes.to_vec());
-            sending.and_then(aqueduct_comm::SendRequest::wait).map_err(|error| self.server_lost(&error))?;
-        }
-        self.lock().handed += 1;
-        Ok(())
-    }
-}
-
-impl BufferClientState {
-    /// Two threads of the server send news, so that an older one may come later.
-    fn apply_update(&mut self, news: ServerUpdate) {
-        self.slots.release(news.released);
-        self.update.visible = self.update.visible.max(news.visible);
-        self.update.durable = self.update.durable.max(news.durable);
-        self.update.finished |= news.finished;
-        self.update.failure = self.update.failure.take().or(news.failure);
+        state.slots.release(update.released);
+        state.update.merge(update);
     }
 }
 
 impl DrainTarget for BufferClient {
     fn capacity(&self) -> usize {
-        self.piece as usize
+        self.channel.grant().slot as usize
     }
 
     fn take(&self, places: &[Strip], bytes: &[u8]) -> file::Result<()> {
-        self.hand_over(places, bytes)
+        let placement = self.wait(|state| state.slots.take(bytes.len() as u64))?;
+        let copy = |slot: &mut [u8]| {
+            slot.copy_from_slice(bytes);
+            Ok(())
+        };
+        self.channel.pass(placement, places.to_vec(), bytes.len(), copy)?;
+        self.lock().passed += 1;
+        Ok(())
     }
 
     fn written(&self, seen: u64) -> file::Result<u64> {
-        let visible =
-            |state: &mut BufferClientState| Some(state.update.visible).filter(|visible| *visible > seen);
-        self.wait(visible)
+        self.wait(|state| Some(state.update.visible).filter(|visible| *visible > seen))
     }
 
     fn sync(&self) -> file::Result<()> {
-        let handed = self.lock().handed;
-        let durable = |state: &mut BufferClientState| (state.update.durable >= handed).then_some(());
-        self.send_request(&ServerRequest::Sync(self.number)).and_then(|()| self.wait(durable))
+        let passed = self.lock().passed;
+        self.channel.send(&ClientRequest::Sync(self.channel.number()))?;
+        self.wait(|state| (state.update.durable >= passed).then_some(()))
     }
 
     fn end(&self) {
@@ -213,10 +162,10 @@ impl DrainTarget for BufferClient {
         if std::mem::replace(&mut state.ended, true) {
             return;
         }
-        let handed = state.handed;
+        let passed = state.passed;
         drop(state);
-        // A server that has failed or is gone has no file open.
-        let _ = self.send_request(&ServerRequest::Finish(self.number, handed));
+        // A server that has failed or is gone does not have the file open.
+        let _ = self.channel.send(&ClientRequest::Finish(self.channel.number(), passed));
         let _ = self.wait(|state| state.update.finished.then_some(()));
     }
 }

@@ -1,4 +1,4 @@
-//! A server listens to its clients until they are gone; threads write.
+//! The dispatcher of a server: it receives the requests of the clients until all have left; threads write.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -8,78 +8,79 @@ use aqueduct_comm::{Comm, MessageSource};
 use aqueduct_file::write_behind::{BackgroundQueue, StallTimer, wait_while};
 
 use super::buffered_files::{ServedFile, rows};
-use super::client::map_shared_slots;
+use super::channel::map_shared_slots;
 use super::job_queue::ClientItem;
 use super::output_writer::{
     HeldChunk, OutputWriter, PooledBytes, ServedOutput, ServedOutputState, ServerMemoryGauge,
 };
 use super::protocol::{
-    ANSWER, BufferGrant, DATA, OpenRequest, REQUEST, ServerRequest, decode_json, send_json,
+    ANSWER, BufferGrant, ChannelGrant, ClientRequest, DataHeader, OpenRequest, OutputRequest, REQUEST,
+    data_tag, send_message,
 };
+use super::shared_slots::SharedSlots;
 use super::split::Server;
 use crate::aggregate::{AggregationGroup, MemberShare};
 use crate::declare::declaration::Declaration;
-use crate::error::{EncodedError, Error, Kind, Result, agree};
+use crate::error::{Error, Kind, Result, agree};
 use crate::target::{FileTarget, OutputTarget};
+use crate::wire::{WireEncoding, decode_message};
 use crate::write::double_buffer::DoubleBuffer;
 use crate::write::stall_limit::STALL_LIMIT;
 use crate::write::thread_affinity;
 
-/// The smallest chunk that is worth a message.
+/// Bytes of the smallest slot.
 pub(super) const LEAST: u64 = 64;
 
 /// What a server has done.
 #[derive(Clone, Debug, Default)]
 pub struct ServerReport {
-    /// How many outputs it has written.
+    /// The number of outputs that it has written.
     pub outputs: u64,
-    /// How many buffered files.
+    /// The number of buffered files.
     pub files: u64,
-    /// How many parcels of outputs, and how many bytes.
+    /// The number of batches of outputs.
     pub batches: u64,
     /// Bytes that this server has written.
     pub bytes: u64,
-    /// The most memory that it has held for its clients at a time.
+    /// The peak of the memory that it held for its clients, in bytes.
     pub memory_peak: u64,
-    /// What it might have held.
+    /// The limit of that memory.
     pub memory_cap: u64,
-    /// What has failed; the clients know.
+    /// Failures of outputs and files, which their clients got too.
     pub failures: Vec<Error>,
 }
 
-/// How outputs become targets, on all servers together.
+/// Creates the target of an output. Collective over all servers.
 type MakeTarget<'a> = &'a dyn Fn(&Comm, &str, &Arc<Declaration>) -> Result<Box<dyn OutputTarget>>;
 
 impl Server {
-    /// Writes stream files for the clients until all of them are gone. Everything they handed over is written first.
+    /// Writes stream files for the clients until all of them have left. Everything that they passed is written first.
     pub fn serve(self) -> Result<ServerReport> {
         self.serve_into(|comm, name, declared| Ok(Box::new(FileTarget::create(comm, name, declared)?)))
     }
 
-    /// As [`serve`](Self::serve), into targets of one's own; called with a communicator of the servers, on each of them, for every output.
+    /// As [`serve`](Self::serve), into targets that `make` creates; it is called with a communicator of the servers, on each of
+    /// them, for every output.
     pub fn serve_into(
         self,
         make: impl Fn(&Comm, &str, &Arc<Declaration>) -> Result<Box<dyn OutputTarget>>,
     ) -> Result<ServerReport> {
         let memory = self.memory.unwrap_or_else(|| half_of_available(&self.link));
-        let clients = self.clients();
-        let (pool, left) = (Arc::new(ServerMemoryGauge::default()), memory);
-        let mut listener = ServerDispatcher {
+        let mut dispatcher = ServerDispatcher {
+            openings: vec![None; self.clients()],
+            rows: rows(&self.link),
             server: self,
             make: &make,
             memory,
-            left,
-            pool,
-            openings: vec![None; clients],
-            outputs: HashMap::new(),
-            buffers: vec![None; clients],
-            files: HashMap::new(),
+            left: memory,
+            pool: Arc::default(),
+            channels: HashMap::new(),
             opened: 0,
         };
-        match listener.listen() {
-            Ok(()) => Ok(listener.close(None)),
+        match dispatcher.receive_requests() {
+            Ok(()) => Ok(dispatcher.close(None)),
             Err(error) => {
-                listener.close(Some(&error));
+                dispatcher.close(Some(&error));
                 Err(error)
             }
         }
@@ -89,148 +90,181 @@ impl Server {
 pub(super) struct ServerDispatcher<'a> {
     pub(super) server: Server,
     make: MakeTarget<'a>,
-    /// What may be held for all outputs, and what of it is promised to none yet.
+    /// The rows of the clients in shared slots.
+    rows: Vec<Option<usize>>,
+    /// The memory of all channels in bytes, and the part of it that is not reserved for one.
     memory: u64,
     pub(super) left: u64,
     pub(super) pool: Arc<ServerMemoryGauge>,
-    /// What clients want to open, until all of them do.
+    /// The channel that clients open, until all of them have requested it.
     openings: Vec<Option<OpenRequest>>,
-    outputs: HashMap<u32, OutputThread>,
-    /// Which files clients want to buffer, until all of them do, and those that are.
-    pub(super) buffers: Vec<Option<(String, u64)>>,
-    pub(super) files: HashMap<u32, ServedFile>,
+    channels: HashMap<u32, ServedChannel>,
     pub(super) opened: u32,
+}
+
+/// An open channel of all clients.
+enum ServedChannel {
+    Output(OutputThread),
+    File(ServedFile),
 }
 
 /// An output and the thread that writes it.
 struct OutputThread {
     output: Arc<ServedOutput>,
     thread: BackgroundQueue,
-    /// Which clients have a row of the symmetric buffers.
-    rows: Vec<Option<usize>>,
-    /// What of the server's memory is set aside for it.
+    /// The memory of the server that is reserved for it.
     budget: u64,
+    is_persistent: bool,
+}
+
+impl ServedChannel {
+    fn is_persistent(&self) -> bool {
+        matches!(self, Self::Output(output) if output.is_persistent)
+    }
+
+    /// Releases the memory of a channel that has ended; how much that is.
+    fn reclaim(&mut self) -> u64 {
+        match self {
+            Self::Output(output) if output.output.lock().ended => std::mem::take(&mut output.budget),
+            Self::Output(_) => 0,
+            Self::File(file) => file.reclaim(),
+        }
+    }
+}
+
+fn lost(error: &aqueduct_comm::Error) -> Error {
+    Error::from_comm("serve", "the clients", error)
 }
 
 impl ServerDispatcher<'_> {
-    fn listen(&mut self) -> Result<()> {
-        let mut here = self.server.clients();
-        while here > 0 {
-            let talk = |error: aqueduct_comm::Error| Error::from_comm("serve", "the clients", &error);
-            let (bytes, status) =
-                self.server.link.receive::<u8>(MessageSource::Any, REQUEST).map_err(talk)?;
+    fn receive_requests(&mut self) -> Result<()> {
+        let mut clients = self.server.clients();
+        while clients > 0 {
+            let request = self.server.link.receive::<u8>(MessageSource::Any, REQUEST);
+            let (bytes, status) = request.map_err(|error| lost(&error))?;
             let client = status.source - 1;
-            match decode_json(&bytes)? {
-                ServerRequest::Bye => here -= 1,
-                ServerRequest::Open(open) => {
+            match decode_message(&bytes)? {
+                ClientRequest::Leave => clients -= 1,
+                ClientRequest::Open(open) => {
                     self.openings[client] = Some(open);
                     if self.openings.iter().all(Option::is_some) {
                         self.open();
                     }
                 }
-                ServerRequest::Parcel(output, parcel, bytes) => {
-                    self.enqueue(
-                        output,
-                        client,
-                        ClientItem::Batch(parcel, bytes.map_err(EncodedError::into_error)),
-                    );
+                ClientRequest::Batch(channel, batch, bytes) => {
+                    if let Some(ServedChannel::Output(served)) = self.channels.get(&channel) {
+                        served.output.arrive(client, ClientItem::Batch(batch, bytes));
+                    }
                 }
-                ServerRequest::Chunk(output, bytes, slot) => self.take_chunk(output, client, bytes, slot)?,
-                ServerRequest::Buffer(name, piece) => self.request_buffered_file(client, name, piece),
-                ServerRequest::Piece(file, runs, bytes, slot) => {
-                    self.take_piece(file, client, runs, bytes, slot)?;
+                ClientRequest::Data(channel, header) => self.take_data(channel, client, header)?,
+                ClientRequest::Sync(channel) => self.enqueue(channel, client, &ClientItem::Sync),
+                ClientRequest::Finish(channel, count) => {
+                    self.enqueue(channel, client, &ClientItem::Finish(count));
                 }
-                ServerRequest::Sync(number) => match self.files.get(&number) {
-                    Some(lines) => lines.arrive(client, ClientItem::Sync),
-                    None => self.enqueue(number, client, ClientItem::Sync),
+                ClientRequest::Drop(channel) => match self.channels.get(&channel) {
+                    Some(ServedChannel::Output(served)) => served.output.abandon(client),
+                    Some(ServedChannel::File(file)) => file.arrive(client, ClientItem::Gone),
+                    None => {}
                 },
-                ServerRequest::Finish(number, steps) => match self.files.get(&number) {
-                    Some(lines) => lines.arrive(client, ClientItem::Finish(steps)),
-                    None => self.enqueue(number, client, ClientItem::Finish(steps)),
-                },
-                ServerRequest::Drop(output) => {
-                    self.outputs.get(&output).into_iter().for_each(|counter| counter.output.let_go(client));
-                }
             }
         }
         Ok(())
     }
 
-    fn enqueue(&self, output: u32, client: usize, item: ClientItem<HeldChunk>) {
-        if let Some(counter) = self.outputs.get(&output) {
-            counter.output.arrive(client, item);
+    /// Passes a request without data to the writer of a channel.
+    fn enqueue(&self, channel: u32, client: usize, item: &ClientItem<()>) {
+        match self.channels.get(&channel) {
+            Some(ServedChannel::Output(served)) => served.output.arrive(client, item.without_data()),
+            Some(ServedChannel::File(file)) => file.arrive(client, item.without_data()),
+            None => {}
         }
     }
 
-    fn take_chunk(&self, output: u32, client: usize, bytes: u64, slot: Option<u32>) -> Result<()> {
-        let row = self.outputs.get(&output).and_then(|counter| counter.rows[client]);
-        let held = match (bytes, slot, row) {
+    /// Passes data to the writer of a channel: it is in a slot, or in a message that follows.
+    fn take_data(&self, channel: u32, client: usize, header: DataHeader) -> Result<()> {
+        let DataHeader { runs, bytes, slot } = header;
+        let held = match (bytes, slot, self.rows[client]) {
             (0, ..) | (_, Some(_), None) => HeldChunk::Nothing,
             (bytes, Some(slot), Some(row)) => HeldChunk::Slot(row, slot, bytes as usize),
             (_, None, _) => {
-                let talk = |error: aqueduct_comm::Error| Error::from_comm("serve", "the clients", &error);
-                let (bytes, _) = self.server.link.receive(client + 1, DATA).map_err(talk)?;
-                HeldChunk::Private(PooledBytes::new(bytes, &self.pool))
+                let message = self.server.link.receive(client + 1, data_tag(channel));
+                HeldChunk::Private(PooledBytes::new(message.map_err(|error| lost(&error))?.0, &self.pool))
             }
         };
-        self.enqueue(output, client, ClientItem::Chunk(held));
+        match self.channels.get(&channel) {
+            Some(ServedChannel::Output(served)) => served.output.arrive(client, ClientItem::Chunk(held)),
+            Some(ServedChannel::File(file)) => file.arrive_piece(client, runs, held),
+            None => {}
+        }
         Ok(())
     }
 
-    /// Opens an output that all clients want. Collective over all servers and clients.
+    /// Opens the channel that all clients have requested. Collective over the clients, for an output over all servers.
     fn open(&mut self) {
         let opens: Vec<OpenRequest> = self.openings.iter_mut().filter_map(Option::take).collect();
-        self.reclaim();
-        let name = opens[0].name.clone();
-        let room = agree(&self.server.servers, "create", &name, self.room(&opens));
-        let number = self.opened;
-        self.answer(&room.as_ref().map(|(room, _)| (number, *room)).map_err(EncodedError::new));
-        let Ok((room, budget)) = room else { return };
-        let symmetric = map_shared_slots(&self.server.link, room);
-        let desk =
-            symmetric.map_err(|error| Error::from_comm("create", &name, &error)).and_then(|symmetric| {
-                self.served_output(&opens, budget, symmetric.map(|(symmetric, _)| symmetric))
-            });
-        let started =
-            agree(&self.server.servers, "create", &name, desk).and_then(|desk| self.start(desk, budget));
-        let (counter, mine) = started
-            .map_or_else(|error| (None, Err(error)), |(counter, persistent)| (Some(counter), Ok(persistent)));
-        let outcome = agree(&self.server.servers, "create", &name, mine);
-        self.answer(&outcome.as_ref().map_err(EncodedError::new));
-        // A number is used once, so that nobody hears of another output.
+        self.left += self.channels.values_mut().map(ServedChannel::reclaim).sum::<u64>();
+        let outputs: Vec<OutputRequest> = opens.iter().filter_map(|open| open.output.clone()).collect();
+        let (name, is_output) = (opens[0].name.as_str(), !outputs.is_empty());
+        let granted = check_same(&opens)
+            .and_then(|()| if is_output { self.output_grant(&opens) } else { self.file_grant(&opens) });
+        let granted = if is_output { self.agree(name, granted) } else { granted };
+        let channel = self.opened;
+        self.answer(&granted.clone().map(|(grant, _)| ChannelGrant { channel, grant }));
+        let Ok((grant, budget)) = granted else { return };
+        let slots = map_shared_slots(&self.server.link, grant);
+        let slots = slots.map_err(|error| Error::from_comm("open", name, &error));
+        let slots = slots.map(|slots| slots.map(|(slots, _)| slots));
+        let opened = if is_output {
+            self.open_output(name, &outputs, budget, slots).map(ServedChannel::Output)
+        } else {
+            let opened =
+                slots.and_then(|slots| self.open_buffered_file(name, (grant, budget), slots.as_ref()));
+            opened.map(ServedChannel::File)
+        };
+        self.answer(&opened.as_ref().map(ServedChannel::is_persistent).map_err(Clone::clone));
+        // A number is used once, so that no message reaches another channel.
         self.opened += 1;
-        match (outcome, counter) {
-            (Ok(_), Some(counter)) => {
-                self.outputs.insert(number, counter);
-                self.left -= budget;
-            }
-            (Err(error), Some(counter)) => counter.output.fail(&error),
-            (_, None) => {}
+        if let Ok(served) = opened {
+            self.channels.insert(channel, served);
+            self.left -= budget;
         }
     }
 
-    /// What ended outputs and files had is free again.
-    pub(super) fn reclaim(&mut self) {
-        for counter in self.outputs.values_mut().filter(|counter| counter.output.lock().ended) {
-            self.left += std::mem::take(&mut counter.budget);
-        }
-        self.left += self.files.values_mut().map(ServedFile::reclaim).sum::<u64>();
+    fn agree<T>(&self, name: &str, outcome: Result<T>) -> Result<T> {
+        agree(&self.server.servers, "create", name, outcome)
     }
 
-    pub(super) fn answer<T: serde::Serialize>(&self, what: &T) {
+    /// Starts the thread of an output. Collective over all servers.
+    fn open_output(
+        &self,
+        name: &str,
+        requests: &[OutputRequest],
+        budget: u64,
+        slots: Result<Option<SharedSlots>>,
+    ) -> Result<OutputThread> {
+        let output = slots.and_then(|slots| self.served_output(name, requests, budget, slots));
+        let started = self.agree(name, output).and_then(|output| self.start(output, budget));
+        let output = started.as_ref().ok().map(|started| Arc::clone(&started.output));
+        self.agree(name, started).inspect_err(|error| {
+            // The thread of this server waits for those of the others.
+            output.iter().for_each(|output| output.fail(error));
+        })
+    }
+
+    fn answer(&self, answer: &impl WireEncoding) {
         for client in 1..self.server.link.size() {
-            // One that is gone is noticed by listening.
-            let _ = send_json(&self.server.link, client, ANSWER, what);
+            // It fails only if the client is gone, which the next receive reports.
+            let _ = send_message(&self.server.link, client, ANSWER, answer);
         }
     }
 
-    /// Room for each client of an output, and what of this server's memory is set aside for it: a quarter for two windows, the rest for
-    /// chunks that did not fit in symmetric buffers.
-    fn room(&self, opens: &[OpenRequest]) -> Result<(BufferGrant, u64)> {
+    /// The grant of each client of an output, and the memory of the server that is reserved for it: a quarter for two windows, the
+    /// rest for chunks that do not fit into slots.
+    fn output_grant(&self, opens: &[OpenRequest]) -> Result<(BufferGrant, u64)> {
         let budget = self.left / 4 * 3;
         let allowance = budget / 4 * 3 / opens.len() as u64;
-        let least = |of: fn(&BufferGrant) -> u64| opens.iter().map(|open| of(&open.room)).min().unwrap_or(0);
-        let slot = least(|room| room.slot).min(allowance);
+        let least = |of: fn(&BufferGrant) -> u64| opens.iter().map(|open| of(&open.grant)).min().unwrap_or(0);
+        let slot = least(|grant| grant.slot).min(allowance);
         if slot < LEAST {
             let detail = format!(
                 "a server has {budget} bytes left for the output, too few for {} clients; give it more memory",
@@ -238,84 +272,99 @@ impl ServerDispatcher<'_> {
             );
             return Err(Error::new(Kind::BadArgument, "create", &opens[0].name, detail));
         }
-        Ok((BufferGrant { slots: least(|room| u64::from(room.slots)) as u32, slot, allowance }, budget))
+        Ok((BufferGrant { slots: least(|grant| u64::from(grant.slots)) as u32, slot, allowance }, budget))
     }
 
     fn served_output(
         &self,
-        opens: &[OpenRequest],
+        name: &str,
+        requests: &[OutputRequest],
         budget: u64,
-        symmetric: Option<super::shared_slots::SharedSlots>,
+        shared_slots: Option<SharedSlots>,
     ) -> Result<ServedOutput> {
-        let name = &opens[0].name;
-        let shares: Vec<Vec<MemberShare>> = opens.iter().map(|open| open.shares.clone()).collect();
-        let group = AggregationGroup::new(&opens[0].streams, &shares);
+        let shares: Vec<Vec<MemberShare>> = requests.iter().map(|request| request.shares.clone()).collect();
+        let group = AggregationGroup::new(&requests[0].streams, &shares);
         let mut group =
             group.map_err(|error| Error::new(Kind::BadArgument, "create", name, error.to_string()))?;
-        group.declaration.replace = opens[0].replace;
+        group.declaration.replace = requests[0].replace;
         Ok(ServedOutput {
-            name: name.as_str().into(),
+            name: name.into(),
             number: self.opened,
             link: self.server.link.clone(),
-            shared_slots: symmetric,
+            shared_slots,
             group,
             window: (budget / 8).max(LEAST),
-            durable_every: opens[0].durable_every,
+            durable_every: requests[0].durable_every,
             pool: Arc::clone(&self.pool),
             windows: AtomicU64::new(0),
-            state: Mutex::new(ServedOutputState::new(opens.len())),
+            state: Mutex::new(ServedOutputState::new(requests.len())),
             change: Condvar::new(),
         })
     }
 
-    /// Makes the target and starts its thread; whether the target is persistent. Collective over all servers.
-    fn start(&self, desk: ServedOutput, budget: u64) -> Result<(OutputThread, bool)> {
-        let talk = |error: aqueduct_comm::Error| Error::from_comm("create", &desk.name, &error);
-        let (file, meeting) =
-            (self.server.servers.dup().map_err(talk)?, self.server.servers.dup().map_err(talk)?);
-        let target = (self.make)(&file, &desk.name, &Arc::new(desk.group.declaration.clone()))?;
-        let persistent = target.is_persistent();
-        let rows = rows(&self.server.link);
-        let desk = Arc::new(desk);
-        let writer = OutputWriter {
-            output: Arc::clone(&desk),
-            target: Some(target),
-            comm: meeting,
-            last_plan: None,
-            windows: DoubleBuffer::new(),
-        };
-        let thread = start_writer("create", &desk.name, &self.server.pinned, || writer.run())?;
-        Ok((OutputThread { thread, output: desk, rows, budget }, persistent))
+    /// Creates the target and starts its thread. Collective over all servers.
+    fn start(&self, output: ServedOutput, budget: u64) -> Result<OutputThread> {
+        let lost = |error: aqueduct_comm::Error| Error::from_comm("create", &output.name, &error);
+        let file = self.server.servers.dup().map_err(lost)?;
+        let comm = self.server.servers.dup().map_err(lost)?;
+        let target = (self.make)(&file, &output.name, &Arc::new(output.group.declaration.clone()))?;
+        let is_persistent = target.is_persistent();
+        let output = Arc::new(output);
+        let (of_thread, target) = (Arc::clone(&output), Some(target));
+        let windows = DoubleBuffer::new();
+        let writer = OutputWriter { output: of_thread, target, comm, last_plan: None, windows };
+        let thread = start_writer("create", &output.name, &self.server.pinned, || writer.run())?;
+        Ok(OutputThread { thread, output, budget, is_persistent })
     }
 
-    /// Ends all outputs: those that still hold steps of all clients write them first. Where a client was lost, waits for other ranks have a limit: these may
-    /// be gone, too.
+    /// Ends all channels; steps that all clients have passed are written first. If a client was lost, waits for other ranks have a
+    /// limit, because these may be gone too.
     fn close(self, lost: Option<&Error>) -> ServerReport {
-        let mut service = ServerReport { memory_cap: self.memory, ..ServerReport::default() };
-        for counter in self.outputs.into_values() {
-            let desk = &counter.output;
-            desk.terminate();
-            match lost {
-                Some(error) => {
-                    let mut timer = StallTimer::new(Some(STALL_LIMIT));
-                    let left = |state: &ServedOutputState| timer.left(state.activity);
-                    let _ = wait_while(|| desk.lock(), &desk.change, left, |state| !state.ended);
-                    desk.fail(error);
-                    counter.thread.detach();
-                }
-                None => counter.thread.drain(),
+        let mut report = ServerReport { memory_cap: self.memory, ..ServerReport::default() };
+        for channel in self.channels.into_values() {
+            match channel {
+                ServedChannel::Output(served) => served.close(lost, &mut report),
+                ServedChannel::File(file) => file.close(&mut report),
             }
-            let state = desk.lock();
-            service.outputs += 1;
-            service.batches += state.batches;
-            service.bytes += state.bytes;
-            drop(state);
-            service.failures.extend(desk.failure());
         }
-        self.files.into_values().for_each(|lines| lines.close(&mut service));
-        service.memory_peak = self.pool.peak();
-        service
+        report.memory_peak = self.pool.peak();
+        report
     }
+}
+
+impl OutputThread {
+    fn close(self, lost: Option<&Error>, report: &mut ServerReport) {
+        let output = &self.output;
+        output.terminate();
+        match lost {
+            Some(error) => {
+                let mut timer = StallTimer::new(Some(STALL_LIMIT));
+                let left = |state: &ServedOutputState| timer.left(state.activity);
+                let _ = wait_while(|| output.lock(), &output.change, left, |state| !state.ended);
+                output.fail(error);
+                self.thread.detach();
+            }
+            None => self.thread.drain(),
+        }
+        report.failures.extend(output.failure());
+        let state = output.lock();
+        report.outputs += 1;
+        report.batches += state.batches;
+        report.bytes += state.bytes;
+    }
+}
+
+/// Fails if clients open different channels.
+fn check_same(opens: &[OpenRequest]) -> Result<()> {
+    let first = &opens[0];
+    let is_same = |open: &OpenRequest| {
+        open.output.is_some() == first.output.is_some() && (first.output.is_some() || open.name == first.name)
+    };
+    if opens.iter().all(is_same) {
+        return Ok(());
+    }
+    let detail = "the ranks open different files at their server; give the same on all compute ranks";
+    Err(Error::new(Kind::NotSame, "open", &first.name, detail))
 }
 
 /// Starts a thread that writes an output or a file.

@@ -1,34 +1,34 @@
-//! The bytes of a parcel, fetched from the clients window by window.
+//! The bytes of a batch, gathered from the clients window by window.
 
 use super::job_queue::ServerPhase;
 use super::output_writer::{HeldChunk, ServedOutput};
 use crate::aggregate::GatherPlan;
 use crate::error::{Error, Kind, Result};
 
-/// What a server has fetched of a parcel.
+/// The state of gathering a batch.
 pub(super) struct ClientGather<'a> {
     output: &'a ServedOutput,
     plan: &'a GatherPlan,
-    /// Where the next window begins.
+    /// The start of the next window.
     start: u64,
     clients: Vec<ChunkCursor>,
 }
 
-/// How far a client's bytes are fetched.
+/// The position in the bytes of a client.
 #[derive(Default)]
 struct ChunkCursor {
-    /// The chunk that is being fetched, and how much of it was.
+    /// The current chunk, and how many bytes of it were copied.
     chunk: Option<(HeldChunk, usize)>,
     done: u64,
 }
 
 impl<'a> ClientGather<'a> {
-    pub(super) fn new(desk: &'a ServedOutput, assembly: &'a GatherPlan) -> Self {
-        let clients = (0..desk.clients()).map(|_| ChunkCursor::default()).collect();
-        Self { output: desk, plan: assembly, start: 0, clients }
+    pub(super) fn new(output: &'a ServedOutput, plan: &'a GatherPlan) -> Self {
+        let clients = (0..output.clients()).map(|_| ChunkCursor::default()).collect();
+        Self { output, plan, start: 0, clients }
     }
 
-    /// Puts the next window together.
+    /// Assembles the next window.
     pub(super) fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
         let window = self.plan.window(self.start, self.output.window);
         let length = (window.end - window.start) as usize;
@@ -48,7 +48,7 @@ impl<'a> ClientGather<'a> {
         Ok(())
     }
 
-    /// Fetches so many bytes of a client into the window that begins at `start`.
+    /// Copies the next bytes of a client into the window that begins at `start`.
     fn fetch(&mut self, client: usize, bytes: u64, window: &mut [u8]) -> Result<()> {
         let mut left = bytes;
         while left > 0 {
@@ -65,13 +65,14 @@ impl<'a> ClientGather<'a> {
             let put = match &held {
                 HeldChunk::Private(chunk) => Some(put(chunk.bytes())),
                 HeldChunk::Slot(row, slot, bytes) => {
-                    let symmetric = self.output.shared_slots.as_ref();
-                    symmetric.and_then(|symmetric| symmetric.show(*row, *slot, *bytes, put))
+                    let slots = self.output.shared_slots.as_ref();
+                    slots.and_then(|slots| slots.show(*row, *slot, *bytes, put))
                 }
                 HeldChunk::Nothing => None,
             };
             let refuse = |detail: &str| Error::new(Kind::Communication, "fetch", &self.output.name, detail);
-            let put = put.ok_or_else(|| refuse("a rank told of bytes where none can be"))?;
+            let put =
+                put.ok_or_else(|| refuse("a client announced bytes that are in no slot and no message"))?;
             put.map_err(|error| refuse(&error.to_string()))?;
             cursor.done += now as u64;
             left -= now as u64;

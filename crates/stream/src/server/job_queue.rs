@@ -1,75 +1,87 @@
-//! The server's state machine for one output: what its clients have handed over, and what is to be done next. Pure.
+//! The server's state machine for one channel: the requests of its clients, and the next job. Pure.
 //!
 //! ```text
-//!                 a parcel of every client
+//!                 a batch of every client
 //!   Listening ─────────────────────────────► Fetching ◄───┐
 //!       ▲   │                                   │         │ the next window
 //!       │   └── every client gone ──► Ended     ▼         │
 //!       └──────────── all written ─────────── Writing ────┘
 //! ```
-//! Clients are listened to in every state. Told to terminate, it works off what it holds first: an end stands behind everything that came before it.
+//! Requests are added in every state. The end of a client comes after its other requests, so that these are executed first.
 
 use std::collections::VecDeque;
 
 use crate::error::Error;
 use crate::target::StepBatch;
 
-/// What a server does for an output.
+/// What the writer of a channel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerPhase {
-    /// Nothing is complete enough to be done.
+    /// It waits until all clients have requested the same job.
     Listening,
-    /// Chunks are fetched from their clients.
+    /// It copies chunks of the clients into a window.
     Fetching,
-    /// What was fetched is written; clients are listened to all the same.
+    /// It writes a window.
     Writing,
-    /// Nothing more comes.
+    /// The channel has ended.
     Ended,
 }
 
-/// What a client hands over.
+/// A request of a client.
 #[derive(Clone, Debug)]
 pub(crate) enum ClientItem<C> {
-    /// A parcel of so many bytes; or the error that the client takes part with.
+    /// A batch of this number of bytes, or the error with which the client takes part.
     Batch(StepBatch, Result<u64, Error>),
     Chunk(C),
     Sync,
-    /// The end, after so many steps.
+    /// The end, after this number of steps.
     Finish(u64),
-    /// The client lets go.
+    /// The client has dropped the channel, or has left.
     Gone,
 }
 
-/// What is to be done, for all clients.
+/// A job for all clients.
 #[derive(Clone, Debug)]
 pub(crate) enum ServerJob {
-    /// A parcel of each client.
+    /// A batch of each client.
     Batch(Vec<(StepBatch, Result<u64, Error>)>),
     Sync,
     Finish(u64),
-    /// The output ends here: a client is gone, or clients did different things.
+    /// The end of a channel that a client has dropped, or whose clients requested different jobs.
     Gone,
 }
 
-/// Chunks of a client, as they are asked for.
+/// The next chunk of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NextChunk<C> {
     Chunk(C),
-    /// It has not come yet.
+    /// It has not arrived yet.
     NotYet,
-    /// It never will.
+    /// The client has none.
     Never,
 }
 
-/// What all clients of a server have handed over for an output.
+/// The requests of all clients for a channel.
 #[derive(Debug)]
 pub(crate) struct ServerJobQueue<C> {
     clients: Vec<VecDeque<ClientItem<C>>>,
     phase: ServerPhase,
 }
 
+impl<C> ClientItem<C> {
+    /// The same request for a queue of other chunks; a chunk becomes the end.
+    pub(crate) fn without_data<D>(&self) -> ClientItem<D> {
+        match self {
+            Self::Batch(batch, bytes) => ClientItem::Batch(batch.clone(), bytes.clone()),
+            Self::Sync => ClientItem::Sync,
+            Self::Finish(steps) => ClientItem::Finish(*steps),
+            Self::Chunk(_) | Self::Gone => ClientItem::Gone,
+        }
+    }
+}
+
 impl<C> ServerJobQueue<C> {
-    /// Nothing yet, of so many clients.
+    /// An empty queue of this number of clients.
     pub(crate) fn new(clients: usize) -> Self {
         Self { clients: (0..clients).map(|_| VecDeque::new()).collect(), phase: ServerPhase::Listening }
     }
@@ -78,7 +90,7 @@ impl<C> ServerJobQueue<C> {
         self.phase
     }
 
-    /// A client has handed something over. Behind its end nothing counts.
+    /// Adds a request of a client; after its end there are none.
     pub(crate) fn arrive(&mut self, client: usize, item: ClientItem<C>) {
         let queue = &mut self.clients[client];
         if self.phase != ServerPhase::Ended && !matches!(queue.back(), Some(ClientItem::Gone)) {
@@ -86,12 +98,12 @@ impl<C> ServerJobQueue<C> {
         }
     }
 
-    /// Nothing more comes from anybody: what is here is worked off, and then it ends.
+    /// Ends the requests of all clients: those that have arrived are executed first.
     pub(crate) fn terminate(&mut self) {
         (0..self.clients.len()).for_each(|client| self.arrive(client, ClientItem::Gone));
     }
 
-    /// What is to be done next, if every client has come to it.
+    /// The next job, if every client has requested one.
     pub(crate) fn next(&mut self) -> Option<ServerJob> {
         if self.phase != ServerPhase::Listening {
             return None;
@@ -127,7 +139,7 @@ impl<C> ServerJobQueue<C> {
         }
     }
 
-    /// A window is fetched, or the next one is begun.
+    /// Records that a window is being assembled or written, or that a job is done.
     pub(crate) fn set_phase(&mut self, phase: ServerPhase) {
         let allowed = matches!(
             (self.phase, phase),
@@ -141,7 +153,7 @@ impl<C> ServerJobQueue<C> {
         }
     }
 
-    /// Ends at once, letting go of everything: after a failure.
+    /// Ends at once and drops all requests: after a failure.
     pub(crate) fn end(&mut self) -> ServerJob {
         self.clients.iter_mut().for_each(VecDeque::clear);
         self.phase = ServerPhase::Ended;
@@ -149,21 +161,21 @@ impl<C> ServerJobQueue<C> {
     }
 }
 
-/// What all clients want, if that is the same.
+/// The job that all clients request, if it is the same.
 fn same<C>(heads: Vec<ClientItem<C>>) -> Option<ServerJob> {
-    let mut parcels = Vec::new();
+    let mut batches = Vec::new();
     let (mut syncs, mut finishes) = (0, Vec::new());
     let clients = heads.len();
     for head in heads {
         match head {
-            ClientItem::Batch(parcel, bytes) => parcels.push((parcel, bytes)),
+            ClientItem::Batch(batch, bytes) => batches.push((batch, bytes)),
             ClientItem::Sync => syncs += 1,
             ClientItem::Finish(steps) => finishes.push(steps),
             ClientItem::Chunk(_) | ClientItem::Gone => {}
         }
     }
-    if parcels.len() == clients && parcels.iter().all(|(parcel, _)| parcel.step == parcels[0].0.step) {
-        return Some(ServerJob::Batch(parcels));
+    if batches.len() == clients && batches.iter().all(|(batch, _)| batch.step == batches[0].0.step) {
+        return Some(ServerJob::Batch(batches));
     }
     if finishes.len() == clients && finishes.iter().all(|steps| *steps == finishes[0]) {
         return finishes.first().map(|steps| ServerJob::Finish(*steps));
@@ -176,82 +188,82 @@ mod tests {
     use super::*;
     use aqueduct_testkit::rng::SeededRng;
 
-    fn parcel(step: u64) -> ClientItem<u64> {
+    fn batch(step: u64) -> ClientItem<u64> {
         ClientItem::Batch(StepBatch { step, closing: false, entries: Vec::new() }, Ok(0))
     }
 
     #[test]
-    fn it_waits_for_every_client_and_ends_behind_what_it_holds() {
-        let mut ledger = ServerJobQueue::new(2);
-        ledger.arrive(0, parcel(0));
-        assert!(ledger.next().is_none() && ledger.phase() == ServerPhase::Listening);
-        ledger.arrive(1, parcel(0));
-        ledger.arrive(1, ClientItem::Chunk(7));
-        // Told to stop with a parcel in hand.
-        ledger.arrive(0, ClientItem::Chunk(5));
-        ledger.terminate();
-        assert!(matches!(ledger.next(), Some(ServerJob::Batch(heads)) if heads.len() == 2));
-        assert_eq!(ledger.phase(), ServerPhase::Fetching);
-        assert!(ledger.next().is_none(), "one thing at a time");
-        assert_eq!((ledger.chunk(1), ledger.chunk(0)), (NextChunk::Chunk(7), NextChunk::Chunk(5)));
-        assert_eq!(ledger.chunk(0), NextChunk::Never, "what stands there is its end");
-        ledger.set_phase(ServerPhase::Writing);
-        ledger.set_phase(ServerPhase::Listening);
-        assert!(matches!(ledger.next(), Some(ServerJob::Gone)));
-        assert_eq!(ledger.phase(), ServerPhase::Ended);
-        ledger.arrive(0, parcel(1));
-        assert!(ledger.next().is_none());
+    fn jobs_need_every_client_and_the_end_comes_last() {
+        let mut queue = ServerJobQueue::new(2);
+        queue.arrive(0, batch(0));
+        assert!(queue.next().is_none() && queue.phase() == ServerPhase::Listening);
+        queue.arrive(1, batch(0));
+        queue.arrive(1, ClientItem::Chunk(7));
+        // It ends while it has a batch.
+        queue.arrive(0, ClientItem::Chunk(5));
+        queue.terminate();
+        assert!(matches!(queue.next(), Some(ServerJob::Batch(heads)) if heads.len() == 2));
+        assert_eq!(queue.phase(), ServerPhase::Fetching);
+        assert!(queue.next().is_none(), "one job at a time");
+        assert_eq!((queue.chunk(1), queue.chunk(0)), (NextChunk::Chunk(7), NextChunk::Chunk(5)));
+        assert_eq!(queue.chunk(0), NextChunk::Never, "its end is next");
+        queue.set_phase(ServerPhase::Writing);
+        queue.set_phase(ServerPhase::Listening);
+        assert!(matches!(queue.next(), Some(ServerJob::Gone)));
+        assert_eq!(queue.phase(), ServerPhase::Ended);
+        queue.arrive(0, batch(1));
+        assert!(queue.next().is_none());
     }
 
     #[test]
-    fn clients_that_do_different_things_end_it() {
+    fn different_requests_end_the_channel() {
         for other in
-            [ClientItem::Sync, ClientItem::Finish(3), parcel(1), ClientItem::Chunk(1), ClientItem::Gone]
+            [ClientItem::Sync, ClientItem::Finish(3), batch(1), ClientItem::Chunk(1), ClientItem::Gone]
         {
-            let mut ledger = ServerJobQueue::new(2);
-            ledger.arrive(0, parcel(0));
-            ledger.arrive(1, other);
-            assert!(matches!(ledger.next(), Some(ServerJob::Gone)));
-            assert_eq!(ledger.phase(), ServerPhase::Ended);
+            let mut queue = ServerJobQueue::new(2);
+            queue.arrive(0, batch(0));
+            queue.arrive(1, other);
+            assert!(matches!(queue.next(), Some(ServerJob::Gone)));
+            assert_eq!(queue.phase(), ServerPhase::Ended);
         }
     }
 
-    /// Clients that run ahead of one another by any amount: every chunk is given out once, in order.
+    /// Clients that are ahead of each other by any number of steps: every chunk is returned once, in order.
     #[test]
-    fn random_arrivals_are_worked_off_in_order() {
+    fn random_arrivals_are_executed_in_order() {
         for number in 0..200 {
             let mut seed = SeededRng::new(number);
             let (clients, steps) = (1 + seed.below(4), 1 + seed.number() % 5);
             let mut scripts: Vec<VecDeque<ClientItem<u64>>> = (0..clients)
                 .map(|_| {
                     let step =
-                        |step| [parcel(step), ClientItem::Chunk(2 * step), ClientItem::Chunk(2 * step + 1)];
+                        |step| [batch(step), ClientItem::Chunk(2 * step), ClientItem::Chunk(2 * step + 1)];
                     (0..steps).flat_map(step).chain([ClientItem::Sync, ClientItem::Finish(steps)]).collect()
                 })
                 .collect();
-            let mut ledger = ServerJobQueue::new(clients);
+            let mut queue = ServerJobQueue::new(clients);
             let (mut given, mut syncs, mut begun) = (vec![Vec::new(); clients], 0, 0);
-            while ledger.phase() != ServerPhase::Ended {
+            while queue.phase() != ServerPhase::Ended {
                 let client = seed.below(clients);
                 if let Some(item) = scripts[client].pop_front() {
-                    ledger.arrive(client, item);
+                    queue.arrive(client, item);
                 }
-                match ledger.next() {
+                match queue.next() {
                     Some(ServerJob::Sync) => {
                         syncs += 1;
-                        ledger.set_phase(ServerPhase::Listening);
+                        queue.set_phase(ServerPhase::Listening);
                     }
                     Some(ServerJob::Batch(_)) => begun += 1,
                     Some(ServerJob::Finish(end)) => assert_eq!(end, steps),
                     _ => {}
                 }
-                if ledger.phase() == ServerPhase::Fetching {
-                    if let NextChunk::Chunk(chunk) = ledger.chunk(client) {
+                if queue.phase() == ServerPhase::Fetching {
+                    if let NextChunk::Chunk(chunk) = queue.chunk(client) {
                         given[client].push(chunk);
                     }
                     if given.iter().all(|given| given.len() == 2 * begun) {
-                        ledger.set_phase(ServerPhase::Writing);
-                        ledger.set_phase(ServerPhase::Listening);
+                        queue.set_phase(ServerPhase::Writing);
+                        queue.set_phase(ServerPhase::Listening);
                     }
                 }
             }

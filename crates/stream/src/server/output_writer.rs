@@ -1,4 +1,4 @@
-//! One output at a server: the clients' side hands in, a thread takes out and writes.
+//! One output at a server: the dispatcher adds the requests of clients, a thread writes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,25 +10,25 @@ use aqueduct_file::write_behind::{JobActivity, catch_panic};
 
 use super::gather::ClientGather;
 use super::job_queue::{ClientItem, NextChunk, ServerJob, ServerJobQueue, ServerPhase};
-use super::protocol::{ServerUpdate, send_json, update_tag};
+use super::protocol::{ServerUpdate, send_message, update_tag};
 use super::shared_slots::SharedSlots;
 use crate::aggregate::{AggregationGroup, GatherPlan};
-use crate::error::{EncodedError, Error, Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::target::{BatchEntry, FailedSource, OutputTarget, StepBatch};
 use crate::write::double_buffer::DoubleBuffer;
 
-/// A chunk that a server knows of.
+/// Where the data of a client is.
 #[derive(Debug)]
 pub(super) enum HeldChunk {
-    /// In the symmetric buffer: the client's row, the slot, the bytes.
+    /// In shared memory: the client's row, the slot, the number of bytes.
     Slot(usize, u32, usize),
-    /// In the private pool.
+    /// In the pool of the server.
     Private(PooledBytes),
-    /// It could not be packed.
+    /// The client could not provide it.
     Nothing,
 }
 
-/// Bytes of the private pool, which are counted as long as they are there.
+/// Bytes of the pool, which are counted until they are dropped.
 #[derive(Debug)]
 pub(super) struct PooledBytes {
     bytes: Vec<u8>,
@@ -52,7 +52,7 @@ impl Drop for PooledBytes {
     }
 }
 
-/// Memory that a server holds for its clients, counted.
+/// Counts the memory that a server holds for its clients.
 #[derive(Debug, Default)]
 pub(super) struct ServerMemoryGauge {
     now: AtomicU64,
@@ -74,18 +74,18 @@ impl ServerMemoryGauge {
     }
 }
 
-/// One output.
+/// An output of all clients.
 pub(super) struct ServedOutput {
     pub(super) name: Arc<str>,
     pub(super) number: u32,
     pub(super) link: Comm,
     pub(super) shared_slots: Option<SharedSlots>,
     pub(super) group: AggregationGroup,
-    /// Bytes that are put together at a time.
+    /// Bytes of the largest window.
     pub(super) window: u64,
     pub(super) durable_every: Option<u64>,
     pub(super) pool: Arc<ServerMemoryGauge>,
-    /// What of it windows take.
+    /// The part of the pool that windows take, in bytes.
     pub(super) windows: AtomicU64,
     pub(super) state: Mutex<ServedOutputState>,
     pub(super) change: Condvar,
@@ -93,15 +93,15 @@ pub(super) struct ServedOutput {
 
 pub(super) struct ServedOutputState {
     jobs: ServerJobQueue<HeldChunk>,
-    /// What each client has been told.
+    /// The last update of each client.
     updates: Vec<ServerUpdate>,
     failure: Option<Error>,
-    /// Parcels and bytes that were written.
+    /// Batches and bytes that were written.
     pub(super) batches: u64,
     pub(super) bytes: u64,
     pub(super) ended: bool,
     pub(super) activity: JobActivity,
-    /// Which clients have dropped the output: they wait for its end.
+    /// The clients that have dropped the output and wait for its end.
     dropped: Vec<bool>,
 }
 
@@ -119,7 +119,7 @@ impl ServedOutputState {
         }
     }
 
-    fn news_for(&self, client: usize) -> ServerUpdate {
+    fn update_for(&self, client: usize) -> ServerUpdate {
         let JobActivity { turns, waits } = self.activity;
         ServerUpdate { turns, waits, ..self.updates[client].clone() }
     }
@@ -134,48 +134,49 @@ impl ServedOutput {
         self.link.size() - 1
     }
 
-    /// A client hands something over.
+    /// Adds a request of a client.
     pub(super) fn arrive(&self, client: usize, item: ClientItem<HeldChunk>) {
         self.lock().jobs.arrive(client, item);
         self.change.notify_all();
     }
 
-    /// A client drops the output. From now on it is told whenever the thread that writes begins to wait for other ranks, or goes on.
-    pub(super) fn let_go(&self, client: usize) {
-        let news = {
+    /// A client has dropped the output. From now on it gets an update whenever the thread that writes begins or ends a wait for
+    /// other ranks.
+    pub(super) fn abandon(&self, client: usize) {
+        let update = {
             let mut state = self.lock();
             state.dropped[client] = true;
             state.jobs.arrive(client, ClientItem::Gone);
-            state.news_for(client)
+            state.update_for(client)
         };
         self.change.notify_all();
-        self.send(client, &news);
+        self.send(client, &update);
     }
 
-    /// The thread that writes begins to wait for other ranks or their chunks, or goes on after that.
+    /// Records that the thread that writes begins to wait for other ranks or their chunks, or that such a wait is over.
     fn set_waits(&self, waits: bool) {
-        let news: Vec<(usize, ServerUpdate)> = {
+        let updates: Vec<(usize, ServerUpdate)> = {
             let mut state = self.lock();
             state.activity.set_waits(waits);
             let clients = (0..state.updates.len()).filter(|client| state.dropped[*client]);
-            clients.map(|client| (client, state.news_for(client))).collect()
+            clients.map(|client| (client, state.update_for(client))).collect()
         };
         self.change.notify_all();
-        news.iter().for_each(|(client, news)| self.send(*client, news));
+        updates.iter().for_each(|(client, update)| self.send(*client, update));
     }
 
-    fn send(&self, client: usize, news: &ServerUpdate) {
-        // A client that is gone needs no news.
-        let _ = send_json(&self.link, client + 1, update_tag(self.number), news);
+    fn send(&self, client: usize, update: &ServerUpdate) {
+        // It fails only if the client is gone.
+        let _ = send_message(&self.link, client + 1, update_tag(self.number), update);
     }
 
-    /// Nothing more comes: what is here is written, then it ends.
+    /// Writes the steps that all clients have passed, then ends.
     pub(super) fn terminate(&self) {
         self.lock().jobs.terminate();
         self.change.notify_all();
     }
 
-    /// Ends at once, with this error; the first one counts.
+    /// Ends at once with this error; the first one is final.
     pub(super) fn fail(&self, error: &Error) {
         let mut state = self.lock();
         if state.failure.is_none() {
@@ -183,7 +184,7 @@ impl ServedOutput {
             state.jobs.end();
             drop(state);
             self.change.notify_all();
-            self.update_clients(|news| news.failure = Some(EncodedError::new(error)));
+            self.update_clients(|update| update.failure = Some(error.clone()));
         }
     }
 
@@ -191,7 +192,7 @@ impl ServedOutput {
         self.lock().failure.clone()
     }
 
-    /// The next chunk of a client; waits, asleep, until it is there. An error if it never comes.
+    /// The next chunk of a client; waits for it. An error if the client does not pass it.
     pub(super) fn chunk(&self, client: usize) -> Result<HeldChunk> {
         let next = self.lock().jobs.chunk(client);
         let next = match next {
@@ -206,8 +207,7 @@ impl ServedOutput {
         match next {
             NextChunk::Chunk(HeldChunk::Nothing) | NextChunk::Never | NextChunk::NotYet => {
                 let gone = || {
-                    let detail =
-                        "a rank went away in the middle of a step, or could not give what it declared";
+                    let detail = "a client left in the middle of a step, or could not provide its data";
                     Error::new(Kind::Incomplete, "fetch", &self.name, detail)
                 };
                 Err(self.failure().unwrap_or_else(gone))
@@ -216,7 +216,7 @@ impl ServedOutput {
         }
     }
 
-    /// Waits, asleep, for the next chunk of a client or the news that it never comes.
+    /// Waits for the next chunk of a client, or until it is known that there is none.
     fn await_chunk(&self, client: usize) -> NextChunk<HeldChunk> {
         let mut state = self.lock();
         loop {
@@ -227,7 +227,7 @@ impl ServedOutput {
         }
     }
 
-    /// A window has grown.
+    /// Counts the growth of a window.
     pub(super) fn grow(&self, bytes: u64) {
         self.pool.take(bytes);
         self.windows.fetch_add(bytes, Ordering::Relaxed);
@@ -237,32 +237,32 @@ impl ServedOutput {
         self.lock().jobs.set_phase(phase);
     }
 
-    /// A chunk of a client is let go: its memory is free at once.
+    /// Releases a chunk of a client.
     pub(super) fn release(&self, client: usize, held: HeldChunk) {
         drop(held);
-        let news = {
+        let update = {
             let mut state = self.lock();
             state.updates[client].released += 1;
             state.activity.advance();
-            state.news_for(client)
+            state.update_for(client)
         };
         self.change.notify_all();
-        self.send(client, &news);
+        self.send(client, &update);
     }
 
-    /// Tells all clients.
+    /// Changes the updates of all clients and sends them.
     fn update_clients(&self, change: impl Fn(&mut ServerUpdate)) {
         let all: Vec<ServerUpdate> = {
             let mut state = self.lock();
             state.updates.iter_mut().for_each(&change);
             state.activity.advance();
-            (0..state.updates.len()).map(|client| state.news_for(client)).collect()
+            (0..state.updates.len()).map(|client| state.update_for(client)).collect()
         };
         self.change.notify_all();
-        all.iter().enumerate().for_each(|(client, news)| self.send(client, news));
+        all.iter().enumerate().for_each(|(client, update)| self.send(client, update));
     }
 
-    /// The next job; waits, asleep, until there is one. None after the end.
+    /// The next job; waits until there is one. None after the end.
     fn next(&self) -> Option<ServerJob> {
         self.set_waits(true);
         let job = await_job(&self.change, self.lock(), |state| &mut state.jobs);
@@ -271,39 +271,39 @@ impl ServedOutput {
     }
 }
 
-/// The next job of a ledger that others hand to, under their lock; waits, asleep, until there is one. None after the end.
+/// The next job of a queue that is a part of `state`; waits until there is one. None after the end.
 pub(super) fn await_job<S, C>(
     change: &Condvar,
     mut state: MutexGuard<'_, S>,
-    ledger: impl Fn(&mut S) -> &mut ServerJobQueue<C>,
+    jobs: impl Fn(&mut S) -> &mut ServerJobQueue<C>,
 ) -> Option<ServerJob> {
     loop {
-        let ledger = ledger(&mut state);
-        if let Some(job) = ledger.next() {
+        let jobs = jobs(&mut state);
+        if let Some(job) = jobs.next() {
             return Some(job);
         }
-        if ledger.phase() == ServerPhase::Ended {
+        if jobs.phase() == ServerPhase::Ended {
             return None;
         }
         state = change.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
-/// The thread that writes an output, with those of the other servers.
+/// The thread that writes an output, together with those of the other servers.
 pub(super) struct OutputWriter {
     pub(super) output: Arc<ServedOutput>,
     pub(super) target: Option<Box<dyn OutputTarget>>,
-    /// The writers of all servers.
+    /// The threads of all servers.
     pub(super) comm: Comm,
     pub(super) last_plan: Option<(Vec<usize>, GatherPlan)>,
     pub(super) windows: DoubleBuffer,
 }
 
 impl OutputWriter {
-    /// Works until the output has ended.
+    /// Executes jobs until the output has ended.
     pub(super) fn run(mut self) {
         loop {
-            // A failure is a job too: the other servers wait for this one.
+            // After a failure too: the other servers wait for this one.
             let job = self.output.next().unwrap_or(ServerJob::Gone);
             let (begin, step) = (Instant::now(), step_of(&job));
             let outcome = catch_panic(|| self.perform(job));
@@ -311,15 +311,15 @@ impl OutputWriter {
             let outcome = outcome.unwrap_or_else(panicked);
             let spent = begin.elapsed().as_nanos() as u64;
             match outcome {
-                Ok(news) => {
+                Ok(outcome) => {
                     self.output.set_phase(ServerPhase::Listening);
-                    self.output.update_clients(|told| {
-                        told.visible = news.visible.unwrap_or(told.visible);
-                        told.durable = if news.durable { told.visible } else { told.durable };
-                        told.finished |= news.finished;
-                        told.nanoseconds += spent;
+                    self.output.update_clients(|update| {
+                        update.visible = outcome.visible.unwrap_or(update.visible);
+                        update.durable = if outcome.durable { update.visible } else { update.durable };
+                        update.finished |= outcome.finished;
+                        update.nanoseconds += spent;
                     });
-                    if news.finished {
+                    if outcome.finished {
                         break;
                     }
                 }
@@ -352,26 +352,26 @@ impl OutputWriter {
         }
     }
 
-    /// All servers do the same, or none does anything. Collective.
+    /// Fails on all servers unless all have come to the same job. Collective.
     fn agree_on_job(&self, job: &ServerJob) -> Result<()> {
         let code = match job {
             ServerJob::Sync => 1,
             ServerJob::Finish(steps) => 2 + 3 * steps,
-            ServerJob::Batch(heads) => 3 + 3 * heads.first().map_or(0, |(parcel, _)| parcel.step),
+            ServerJob::Batch(heads) => 3 + 3 * heads.first().map_or(0, |(batch, _)| batch.step),
             ServerJob::Gone => u64::MAX,
         };
-        let talk = |error: aqueduct_comm::Error| Error::from_comm("write", &self.output.name, &error);
+        let lost = |error: aqueduct_comm::Error| Error::from_comm("write", &self.output.name, &error);
         self.output.set_waits(true);
         let differing = first_differing_ranks(&self.comm, [Some(code)]);
         self.output.set_waits(false);
-        let [differing] = differing.map_err(talk)?;
+        let [differing] = differing.map_err(lost)?;
         if differing.is_some() || matches!(job, ServerJob::Gone) { Err(self.gone()) } else { Ok(()) }
     }
 
     fn gone(&self) -> Error {
         self.comm.mark_induced_failure(None);
         let detail =
-            "a rank let go of the output without finish, or failed; what was complete before is in the file";
+            "a rank dropped the output without `finish`, or failed; the complete steps are in the file";
         self.output
             .failure()
             .unwrap_or_else(|| Error::new(Kind::Incomplete, "write", &self.output.name, detail))
@@ -389,61 +389,58 @@ impl OutputWriter {
             return Ok(JobOutcome { visible, ..JobOutcome::default() });
         }
         let refusal = heads.iter().find_map(|(_, bytes)| bytes.as_ref().err().cloned());
-        let assembled = refusal.map_or(Ok(()), Err).and_then(|()| self.assemble(heads));
-        let assembly = match assembled {
-            Ok(assembly) => assembly,
+        let plan = match refusal.map_or(Ok(()), Err).and_then(|()| self.plan(heads)) {
+            Ok(plan) => plan,
             Err(error) => {
                 self.target()?.write(first, &mut FailedSource(error.clone()))?;
                 return Err(error);
             }
         };
-        let entries = first.entries.iter().zip(assembly.items());
+        let entries = first.entries.iter().zip(plan.items());
         let entries = entries.map(|(entry, items)| BatchEntry { items: *items, ..*entry }).collect();
-        let parcel = StepBatch { entries, ..first.clone() };
-        let desk = Arc::clone(&self.output);
-        let mut fetched = ClientGather::new(&desk, &assembly);
-        let windows = assembly.windows(desk.window);
-        self.windows.run(&mut self.target, &parcel, (windows, true), |window| fetched.fill(window))?;
-        let parcels = {
-            let mut state = desk.lock();
+        let batch = StepBatch { entries, ..first.clone() };
+        let output = Arc::clone(&self.output);
+        let mut gather = ClientGather::new(&output, &plan);
+        let windows = plan.windows(output.window);
+        self.windows.run(&mut self.target, &batch, (windows, true), |window| gather.fill(window))?;
+        let batches = {
+            let mut state = output.lock();
             state.batches += 1;
-            state.bytes += assembly.bytes();
+            state.bytes += plan.bytes();
             state.batches
         };
-        let durable = desk.durable_every.is_some_and(|every| parcels.is_multiple_of(every));
+        let durable = output.durable_every.is_some_and(|every| batches.is_multiple_of(every));
         if durable {
             self.target()?.sync()?;
         }
         Ok(JobOutcome { visible, durable, finished: false })
     }
 
-    /// How the clients' parcels make one: as the last ones did, if they look alike.
-    fn assemble(&mut self, heads: &[(StepBatch, Result<u64, Error>)]) -> Result<GatherPlan> {
+    /// How the data of the clients is gathered; the last plan, if the batches have the same layout.
+    fn plan(&mut self, heads: &[(StepBatch, Result<u64, Error>)]) -> Result<GatherPlan> {
         let streams: Vec<usize> = heads[0].0.entries.iter().map(|entry| entry.stream).collect();
-        let abouts = &self.output.group.declaration.streams;
+        let declared = &self.output.group.declaration.streams;
         let refuse = |detail: String| Error::new(Kind::NotSame, "write", &self.output.name, detail);
-        let same = |(parcel, _): &(StepBatch, _)| {
-            parcel.entries.iter().map(|entry| entry.stream).eq(streams.iter().copied())
+        let same = |(batch, _): &(StepBatch, _)| {
+            batch.entries.iter().map(|entry| entry.stream).eq(streams.iter().copied())
         };
-        if !heads.iter().all(same) || streams.iter().any(|stream| *stream >= abouts.len()) {
-            return Err(refuse("the ranks hand over different streams".to_owned()));
+        if !heads.iter().all(same) || streams.iter().any(|stream| *stream >= declared.len()) {
+            return Err(refuse("the ranks commit different streams in one step".to_owned()));
         }
-        let lists = streams.iter().any(|stream| abouts[*stream].region == crate::StreamRegion::List);
-        if let Some((_, assembly)) = self.last_plan.as_ref().filter(|(last, _)| !lists && *last == streams) {
-            return Ok(assembly.clone());
+        let lists = streams.iter().any(|stream| declared[*stream].region == crate::StreamRegion::List);
+        if let Some((_, plan)) = self.last_plan.as_ref().filter(|(last, _)| !lists && *last == streams) {
+            return Ok(plan.clone());
         }
-        let items: Vec<Vec<u64>> = heads
-            .iter()
-            .map(|(parcel, _)| parcel.entries.iter().map(|entry| entry.items).collect())
-            .collect();
-        let assembly =
-            self.output.group.gather_plan(&streams, &items).map_err(|error| refuse(error.to_string()))?;
-        self.last_plan = Some((streams, assembly.clone()));
-        Ok(assembly)
+        let items = |batch: &StepBatch| batch.entries.iter().map(|entry| entry.items).collect();
+        let items: Vec<Vec<u64>> = heads.iter().map(|(batch, _)| items(batch)).collect();
+        let plan = self.output.group.gather_plan(&streams, &items);
+        let plan = plan.map_err(|error| refuse(error.to_string()))?;
+        self.last_plan = Some((streams, plan.clone()));
+        Ok(plan)
     }
 }
 
-/// What a job has come to.
+/// The outcome of a job.
 #[derive(Default)]
 struct JobOutcome {
     visible: Option<u64>,
@@ -453,7 +450,7 @@ struct JobOutcome {
 
 fn step_of(job: &ServerJob) -> Option<u64> {
     match job {
-        ServerJob::Batch(heads) => heads.first().map(|(parcel, _)| parcel.step),
+        ServerJob::Batch(heads) => heads.first().map(|(batch, _)| batch.step),
         _ => None,
     }
 }

@@ -1,7 +1,8 @@
-//! Symmetric buffers: memory of equal size for each client, into which it packs and from which the server fetches.
+//! Slots in shared memory, of equal size for each client: the client writes its data there and the server reads it.
 //!
-//! `unsafe` here: both sides reach the shared memory as slices, so that nothing is copied twice. A slot belongs to its client until the client has told the
-//! server of it, then to the server until that has let it go; both are messages, so that the sides are ordered and never reach it at the same time.
+//! `unsafe` here: both sides access the shared memory as slices, so that data is copied once. A slot belongs to its client until
+//! the client has sent the header of its data, then to the server until the server has sent its release. The messages order the
+//! accesses of the two sides.
 #![allow(unsafe_code)]
 
 use aqueduct_comm::SharedRegion;
@@ -16,16 +17,17 @@ pub(crate) struct SharedSlots {
 }
 
 impl SharedSlots {
-    /// Bytes of all slots of so many clients; slots begin at whole words.
-    pub(crate) fn bytes(clients: usize, room: BufferGrant) -> usize {
-        clients * room.slots as usize * Self::stride(room)
+    /// Bytes of all slots of this number of clients; slots begin at cache lines.
+    pub(crate) fn bytes(clients: usize, grant: BufferGrant) -> usize {
+        clients * grant.slots as usize * Self::stride(grant)
     }
 
-    pub(crate) fn new(region: SharedRegion, room: BufferGrant) -> Self {
-        Self { region, grant: room }
+    pub(crate) fn new(region: SharedRegion, grant: BufferGrant) -> Self {
+        Self { region, grant }
     }
 
-    /// Hands a slot of a client to `fill`. Only for the client itself, and only while it has not told the server of what is there.
+    /// Calls `fill` with a slot of a client; none if there is no such slot. Only for the client itself, before it sends the header
+    /// of the data.
     pub(crate) fn fill<R>(
         &self,
         client: usize,
@@ -34,11 +36,13 @@ impl SharedSlots {
         fill: impl FnOnce(&mut [u8]) -> R,
     ) -> Option<R> {
         let start = self.start(client, slot, bytes)?;
-        // SAFETY: the range lies in the region (`start`); the slot is this client's until it tells, and `Slots` gives it out once.
+        // SAFETY: the range is inside the region (`start`); the slot belongs to this client until it sends the header, and
+        // `SlotAllocator` returns a slot once.
         Some(fill(unsafe { self.region.slice_mut(start, bytes) }))
     }
 
-    /// Shows what is in a slot of a client. Only for the server, from when it was told of it until it lets it go.
+    /// Calls `show` with the data in a slot of a client; none if there is no such slot. Only for the server, between the header of
+    /// the data and its release.
     pub(crate) fn show<R>(
         &self,
         client: usize,
@@ -47,7 +51,7 @@ impl SharedSlots {
         show: impl FnOnce(&[u8]) -> R,
     ) -> Option<R> {
         let start = self.start(client, slot, bytes)?;
-        // SAFETY: the range lies in the region (`start`); its client writes nothing there before it is told that the slot was let go.
+        // SAFETY: the range is inside the region (`start`); its client does not write there before the server releases the slot.
         Some(show(unsafe { self.region.slice(start, bytes) }))
     }
 
@@ -58,7 +62,7 @@ impl SharedSlots {
         inside.then_some(start)
     }
 
-    fn stride(room: BufferGrant) -> usize {
-        (room.slot as usize).next_multiple_of(64)
+    fn stride(grant: BufferGrant) -> usize {
+        (grant.slot as usize).next_multiple_of(64)
     }
 }

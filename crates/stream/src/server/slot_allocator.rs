@@ -1,7 +1,7 @@
-//! The client's state machine: where the next chunk goes. Pure.
+//! Credit of a client: where its next chunk goes. Pure.
 //!
-//! It fits in a free slot of the local buffer: kept there until the server has fetched it. It does not: sent to the server at once, as far as
-//! that has granted room. Neither: the client waits until something is let go.
+//! A chunk goes to a free slot until the server has read it; otherwise to the server in a message, within the allowance that the
+//! server has granted; otherwise the client waits until the server releases an earlier chunk.
 
 use std::collections::VecDeque;
 
@@ -11,34 +11,34 @@ use super::protocol::BufferGrant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkPlacement {
     Slot(u32),
-    /// To the server; so many bytes.
+    /// In a message of this number of bytes.
     Message(u64),
 }
 
-/// Where the chunks of a client are.
+/// The slots and the allowance of a client.
 #[derive(Debug)]
 pub(crate) struct SlotAllocator {
     grant: BufferGrant,
     free: Vec<u32>,
-    /// Bytes under way in messages.
+    /// Bytes of messages that are not released.
     sent: u64,
-    /// Chunks that are not let go yet, in order.
+    /// Chunks that are not released, in order.
     held: VecDeque<ChunkPlacement>,
-    /// How many were.
+    /// The number of released chunks.
     released: u64,
-    /// The most that was held here at a time, in slots, and the largest message.
+    /// The most slots in use at a time, and the bytes of the largest message.
     used: u64,
     largest: u64,
 }
 
 impl SlotAllocator {
-    /// Nothing is held. A client that shares no memory with its server has no slots.
-    pub(crate) fn new(room: BufferGrant) -> Self {
-        let free = (0..room.slots).rev().collect();
-        Self { grant: room, free, sent: 0, held: VecDeque::new(), released: 0, used: 0, largest: 0 }
+    /// All slots are free. A client that shares no memory with its server has none.
+    pub(crate) fn new(grant: BufferGrant) -> Self {
+        let free = (0..grant.slots).rev().collect();
+        Self { grant, free, sent: 0, held: VecDeque::new(), released: 0, used: 0, largest: 0 }
     }
 
-    /// A place for a chunk of so many bytes; none if it must wait.
+    /// A place for a chunk of this number of bytes; none if it must wait.
     pub(crate) fn take(&mut self, bytes: u64) -> Option<ChunkPlacement> {
         let slot = (bytes <= self.grant.slot).then(|| self.free.pop()).flatten();
         let fits = self.sent == 0 || self.sent + bytes <= self.grant.allowance;
@@ -56,20 +56,20 @@ impl SlotAllocator {
         Some(place)
     }
 
-    /// The server has let go of so many chunks in all.
+    /// The server has released this number of chunks in total.
     pub(crate) fn release(&mut self, released: u64) {
         while self.released < released {
             match self.held.pop_front() {
                 Some(ChunkPlacement::Slot(slot)) => self.free.push(slot),
                 Some(ChunkPlacement::Message(bytes)) => self.sent -= bytes,
-                // It counts more than there were: nothing to do.
+                // The server counts chunks that were never passed.
                 None => return,
             }
             self.released += 1;
         }
     }
 
-    /// The most memory that was used here at a time.
+    /// The peak of the memory of this client in bytes.
     pub(crate) fn memory_peak(&self) -> u64 {
         self.used * self.grant.slot + self.largest
     }
@@ -81,12 +81,12 @@ mod tests {
     use aqueduct_testkit::rng::SeededRng;
 
     #[test]
-    fn what_fits_is_kept_and_the_overflow_is_sent_as_far_as_there_is_room() {
+    fn chunks_go_to_slots_then_to_messages_within_the_allowance() {
         let mut slots = SlotAllocator::new(BufferGrant { slots: 2, slot: 10, allowance: 15 });
         assert_eq!(slots.take(10), Some(ChunkPlacement::Slot(0)));
         assert_eq!(slots.take(3), Some(ChunkPlacement::Slot(1)));
         assert_eq!(slots.take(10), Some(ChunkPlacement::Message(10)));
-        assert_eq!(slots.take(6), None, "no room for sixteen");
+        assert_eq!(slots.take(6), None, "the allowance is 15");
         assert_eq!(slots.take(5), Some(ChunkPlacement::Message(5)));
         slots.release(2);
         assert_eq!(slots.take(6), Some(ChunkPlacement::Slot(1)));
@@ -96,14 +96,14 @@ mod tests {
         assert_eq!(slots.memory_peak(), 30);
     }
 
-    /// Whatever comes: no slot is used twice, no more is sent than was granted, and nobody waits for nothing.
+    /// No slot is used twice, messages stay within the allowance, and a client waits only if a chunk is not released.
     #[test]
-    fn random_runs_keep_the_caps() {
+    fn random_chunks_stay_within_the_grant() {
         for number in 0..200 {
             let mut seed = SeededRng::new(number);
-            let room =
+            let grant =
                 BufferGrant { slots: seed.below(4) as u32, slot: 8, allowance: 8 + seed.number() % 20 };
-            let (mut slots, mut held, mut released) = (SlotAllocator::new(room), VecDeque::new(), 0);
+            let (mut slots, mut held, mut released) = (SlotAllocator::new(grant), VecDeque::new(), 0);
             for _ in 0..200 {
                 let bytes = 1 + seed.number() % 8;
                 match slots.take(bytes).filter(|_| seed.below(2) == 0 || held.len() < 50) {
@@ -115,7 +115,7 @@ mod tests {
                         held.push_back(place);
                     }
                     None => {
-                        assert!(!held.is_empty(), "seed {number}: it waits, and nothing is under way");
+                        assert!(!held.is_empty(), "seed {number}: it waits for nothing");
                         released += 1;
                         held.pop_front();
                         slots.release(released);
@@ -125,7 +125,7 @@ mod tests {
                     .iter()
                     .map(|place| if let ChunkPlacement::Message(bytes) = place { *bytes } else { 0 })
                     .sum();
-                assert!(sent <= room.allowance, "seed {number}");
+                assert!(sent <= grant.allowance, "seed {number}");
             }
         }
     }

@@ -1,23 +1,24 @@
-//! One call makes two kinds of ranks.
+//! Splitting the ranks of a program into compute ranks and I/O servers.
 
 use std::sync::Arc;
 
 use aqueduct_comm::agreement::agree_same;
 use aqueduct_comm::{Comm, ThreadLevel};
 
-use super::protocol::{REQUEST, SERVER, ServerRequest, send_json};
+use super::protocol::{ClientRequest, REQUEST, SERVER, send_message};
 use crate::error::{Error, Kind, Result};
 
-/// What a rank is from now on.
+/// The role of a rank.
 #[derive(Debug)]
 pub enum Role {
-    /// It computes.
+    /// A compute rank.
     Compute(ComputeGroup),
-    /// It writes for those that compute.
+    /// An I/O server, which writes for compute ranks.
     Server(Server),
 }
 
-/// The ranks that compute, and the way from one of them to its server. While it or an output that it serves lives, the server goes on.
+/// The compute ranks, and the connection of one of them to its server. The server runs until all of these, and the outputs and
+/// files that use them, are dropped.
 #[derive(Clone, Debug)]
 pub struct ComputeGroup {
     comm: Comm,
@@ -25,33 +26,33 @@ pub struct ComputeGroup {
     pub(super) link: Arc<ServerLink>,
 }
 
-/// A client's way to its server.
+/// The connection of a client to its server.
 #[derive(Debug)]
 pub(super) struct ServerLink {
-    /// The server, then its clients.
+    /// The server is rank 0, its clients follow.
     pub(super) comm: Comm,
 }
 
-/// A rank that writes for others.
+/// An I/O server.
 #[derive(Debug)]
 pub struct Server {
     pub(super) servers: Comm,
-    /// This server, then its clients.
+    /// This server is rank 0, its clients follow.
     pub(super) link: Comm,
     pub(super) memory: Option<u64>,
     pub(super) pinned: Vec<usize>,
 }
 
-/// Splits `servers` ranks off the world, evenly: the last rank of each of as many equal parts serves the others of its part. With as many servers as
-/// nodes, that is one on each. Collective.
+/// Splits I/O servers off the ranks: the ranks are divided into `servers` equal parts, and the last rank of each part serves the
+/// others of its part. With as many servers as nodes, each node has one. Collective.
 pub fn split_io_servers(world: &Comm, servers: usize) -> Result<Role> {
-    let talk = |error: aqueduct_comm::Error| Error::from_comm("split", "the ranks", &error);
+    let lost = |error: aqueduct_comm::Error| Error::from_comm("split", "the ranks", &error);
     let (allowed, count) = (check_server_count(world, servers), Some(servers as u64));
     agree_same(world, "split", "the ranks", allowed, "number of servers", count, [])?;
     let (part, serves) = part(world.rank(), world.size(), servers);
-    let kind = world.split(Some(u32::from(serves)), 0).map_err(talk)?;
+    let kind = world.split(Some(u32::from(serves)), 0).map_err(lost)?;
     // The server comes first.
-    let link = world.split(Some(part), i64::from(!serves)).map_err(talk)?;
+    let link = world.split(Some(part), i64::from(!serves)).map_err(lost)?;
     let (comm, link) = kind.zip(link).expect("every rank has a kind and a part");
     Ok(if serves {
         Role::Server(Server { servers: comm, link, memory: None, pinned: Vec::new() })
@@ -68,13 +69,13 @@ fn check_server_count(world: &Comm, servers: usize) -> Result<()> {
         return refuse(Kind::BadArgument, format!("{servers} servers among {ranks} ranks; give 1 to {most}"));
     }
     if world.thread_level().is_some_and(|level| level < ThreadLevel::Serialized) {
-        let detail = "a server listens while a thread of it writes, and MPI lets only one thread send; ask it for thread level multiple";
+        let detail = "a server receives requests while a thread of it writes, and this thread level lets only one thread call MPI; request MPI_THREAD_MULTIPLE";
         return refuse(Kind::Unsupported, detail.to_owned());
     }
     Ok(())
 }
 
-/// The part of a rank, and whether it is its last one.
+/// The part of a rank, and true if the rank is the last of its part.
 fn part(rank: usize, ranks: usize, servers: usize) -> (u32, bool) {
     let end = |part: usize| ranks * (part + 1) / servers;
     let part = (0..servers).find(|part| rank < end(*part)).unwrap_or(0);
@@ -82,12 +83,12 @@ fn part(rank: usize, ranks: usize, servers: usize) -> (u32, bool) {
 }
 
 impl ComputeGroup {
-    /// The ranks that compute.
+    /// The communicator of the compute ranks.
     pub fn comm(&self) -> &Comm {
         &self.comm
     }
 
-    /// How many ranks write.
+    /// The number of servers.
     pub fn servers(&self) -> usize {
         self.servers
     }
@@ -95,27 +96,28 @@ impl ComputeGroup {
 
 impl Drop for ServerLink {
     fn drop(&mut self) {
-        // A server that is gone needs no farewell.
-        let _ = send_json(&self.comm, SERVER, REQUEST, &ServerRequest::Bye);
+        // It fails only if the server is gone.
+        let _ = send_message(&self.comm, SERVER, REQUEST, &ClientRequest::Leave);
     }
 }
 
 impl Server {
-    /// What this server may hold for all outputs, in bytes; without this, half of the available memory divided by the ranks of its node.
+    /// The memory of this server for all outputs and files, in bytes; the default is half of the available memory divided by the
+    /// ranks of its node.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self
     }
 
-    /// Keeps the threads that write on these processors, numbered from 0.
+    /// Binds the threads that write to these processors, numbered from 0.
     #[must_use]
     pub fn pin(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.pinned = cpus.into_iter().collect();
         self
     }
 
-    /// How many ranks this one writes for.
+    /// The number of clients.
     pub fn clients(&self) -> usize {
         self.link.size() - 1
     }
