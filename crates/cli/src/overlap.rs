@@ -137,7 +137,7 @@ impl OverlapArguments {
             .grid
             .boxes(self.region, self.cuboids)
             .iter()
-            .filter_map(aqueduct::stream::Cuboid::volume)
+            .filter_map(aqueduct::stream::Hyperslab::volume)
             .sum();
         8 * values * self.data * self.steps()
     }

@@ -8,7 +8,7 @@ use aqueduct::comm::{Comm, Launch};
 use aqueduct::netcdf::{NcType, NetcdfCreateOptions};
 use aqueduct::object::{Object, ObjectFile};
 use aqueduct::stream::target::ObjectTarget;
-use aqueduct::stream::{Cuboid, Options, Output, Reduction, Stream, Streams};
+use aqueduct::stream::{Hyperslab, Options, Output, Reduction, Stream, Streams};
 
 use test_folder::TestFolder;
 
@@ -265,9 +265,9 @@ fn streams_of_every_kind_are_read() {
     let write = |world: &Comm| {
         let mut streams = Streams::new();
         let array = |name: &str| Stream::array(name, [4, 5]).block([0, 0], [4, 5]);
-        let one = streams.add::<f64>(array("one").cuboids([Cuboid::new([1, 2], [2, 2])]));
+        let one = streams.add::<f64>(array("one").cuboids([Hyperslab::new([1, 2], [2, 2])]));
         let two = streams
-            .add::<i16>(array("two").cuboids([Cuboid::new([0, 0], [1, 2]), Cuboid::new([3, 3], [1, 1])]));
+            .add::<i16>(array("two").cuboids([Hyperslab::new([0, 0], [1, 2]), Hyperslab::new([3, 3], [1, 1])]));
         let most = streams.add::<f64>(array("most").reduce(Reduction::Max));
         let rare = streams.add::<u8>(array("rare").every(2));
         let sparks = streams.add_objects::<Flash>(Stream::objects("sparks"));

@@ -2,7 +2,7 @@
 
 use aqueduct_object::Object;
 use aqueduct_stream::{
-    Cuboid, Error, Output, Reader, Reduction, Result, StoredStep, Stream, StreamInfo, Streams, ValueKind,
+    Error, Hyperslab, Output, Reader, Reduction, Result, StoredStep, Stream, StreamInfo, Streams, ValueKind,
 };
 
 use crate::FuzzTarget;
@@ -68,7 +68,7 @@ fn read_all(reader: &Reader, length: usize) {
                 check_named(objects.and_then(|objects| objects.read(0..objects.count().min(1000))), NAME);
             }
             if let Some(first) = about.boxes().first() {
-                let corner = Cuboid::new(first.start.clone(), vec![1; first.start.len()]);
+                let corner = Hyperslab::new(first.start.clone(), vec![1; first.start.len()]);
                 check_named(reader.read_part::<f64>(&about.name, step, 0, &corner), NAME);
             }
         }
@@ -115,7 +115,8 @@ fn seeds() -> Vec<Vec<u8>> {
         let mut streams = Streams::new();
         let array = |name| Stream::array(name, [4, 5]).block([0, 0], [4, 5]);
         let whole = streams.add::<f64>(array("whole"));
-        let corner = array("corner").cuboids([Cuboid::new([1, 1], [2, 3])]).reduce(Reduction::Max).every(2);
+        let corner =
+            array("corner").cuboids([Hyperslab::new([1, 1], [2, 3])]).reduce(Reduction::Max).every(2);
         let corner = streams.add::<f32>(corner);
         let list = streams.add::<i16>(Stream::list("list", 2));
         let events = streams.add_objects::<LabelledEvent>(Stream::objects("events"));

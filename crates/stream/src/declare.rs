@@ -1,6 +1,6 @@
 //! Declarations: the streams of an output, what all ranks agree on, and the part of each rank.
 
-pub(crate) mod cuboid;
+pub(crate) mod box_layout;
 pub(crate) mod declaration;
 pub(crate) mod rank_share;
 pub(crate) mod stream;

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use aqueduct_comm::Launch;
-//! use aqueduct_stream::{Cuboid, Output, Reader, Reduction, Stream, Streams};
+//! use aqueduct_stream::{Hyperslab, Output, Reader, Reduction, Stream, Streams};
 //!
 //! Launch::threads(4).run(|world| {
 //!     // A 40 × 30 array: each rank holds ten rows of it.
@@ -10,7 +10,7 @@
 //!     let stream = |name| Stream::array(name, [40, 30]).block([first, 0], [10, 30]);
 //!     let mut streams = Streams::new();
 //!     let everything = streams.add::<f64>(stream("pressure"));
-//!     let corner = stream("corner").cuboids([Cuboid::new([0, 0], [15, 5])]).reduce(Reduction::Max);
+//!     let corner = stream("corner").cuboids([Hyperslab::new([0, 0], [15, 5])]).reduce(Reduction::Max);
 //!     let corner = streams.add::<f64>(corner);
 //!
 //!     let mut output = Output::create(world, "memfs:pressure", &streams)?;
@@ -56,7 +56,7 @@ mod value;
 mod wire;
 mod write;
 
-pub use declare::cuboid::Cuboid;
+pub use aqueduct_file::hyperslab::Hyperslab;
 pub use declare::declaration::Declaration;
 pub use declare::stream::{ObjectKey, Reduction, Stream, StreamKey, Streams};
 pub use declare::stream_info::{StreamInfo, StreamRegion};

@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aqueduct_file::layout::Layout;
 use aqueduct_file::{File, View};
 
-use crate::declare::cuboid::Cuboid;
+use crate::declare::box_layout::box_layout;
 use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result};
 use crate::pack::step_checksum::position_checksum;
 use crate::steps_format::{ABSENT, RecordType, StepRecord};
 use crate::value::StreamValue;
+use aqueduct_file::hyperslab::Hyperslab;
 use prefetcher::{Prefetcher, ValueLocation};
 
 pub use objects::StepObjects;
@@ -182,7 +183,7 @@ impl Reader {
         stream: &str,
         parcel: &StoredStep,
         number: usize,
-        part: &Cuboid,
+        part: &Hyperslab,
     ) -> Result<Vec<T>> {
         let (index, ..) = self.entry::<T>(stream, parcel)?;
         let boxes = self.streams[index].boxes();
@@ -196,17 +197,17 @@ impl Reader {
         let inner = part.relative_to(outer);
         if part.start.len() != outer.start.len()
             || part.intersection(outer) != *part
-            || !inner.is_inside(&outer.shape)
+            || !inner.is_inside(&outer.count)
         {
-            let (start, shape) = (&part.start, &part.shape);
+            let (start, shape) = (&part.start, &part.count);
             return refuse(format!(
                 "the block of shape {shape:?} at {start:?} does not lie in box {number} of stream {stream:?}, of shape {:?} at {:?}",
-                outer.shape, outer.start
+                outer.count, outer.start
             ));
         }
-        let before: u64 = boxes[..number].iter().filter_map(Cuboid::volume).sum();
+        let before: u64 = boxes[..number].iter().filter_map(Hyperslab::volume).sum();
         let width = size_of::<T>() as u64;
-        let layout = Layout::bytes(width).and_then(|element| inner.layout(&element, &outer.shape));
+        let layout = Layout::bytes(width).and_then(|element| box_layout(&inner, &element, &outer.count));
         let layout = layout.map_err(|error| self.error(Kind::BadArgument, error.to_string()))?;
         let find = |parcel: &StoredStep| {
             let (_, start, _) = self.entry::<T>(stream, parcel)?;
@@ -215,7 +216,7 @@ impl Reader {
             let view = self.fits(View::new(start, &byte(), &layout), start, end, parcel)?;
             Ok(ValueLocation { view, bytes: layout.size() })
         };
-        self.values(&(index, Some((number, part.start.clone(), part.shape.clone()))), parcel, find)
+        self.values(&(index, Some((number, part.start.clone(), part.count.clone()))), parcel, find)
     }
 
     /// Reads everything and compares it with its sums; the parcels that are not what was written.

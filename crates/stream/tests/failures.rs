@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_stream::{
-    Cuboid, Durability, Error, Kind, Options, Output, OutputMode, Reader, Reduction, Stream, StreamKey,
+    Durability, Error, Hyperslab, Kind, Options, Output, OutputMode, Reader, Reduction, Stream, StreamKey,
     Streams,
 };
 use aqueduct_testkit::blocking_device::BlockingDevice;
@@ -153,7 +153,7 @@ fn declarations_that_cannot_be_are_refused_on_all_ranks() {
             streams.add::<f32>(array(world));
         }),
         ("does not lie in the array", Kind::BadArgument, &|world, streams| {
-            streams.add::<f64>(array(world).cuboids([Cuboid::new([0, 2], [1, 3])]));
+            streams.add::<f64>(array(world).cuboids([Hyperslab::new([0, 2], [1, 3])]));
         }),
         ("this rank's block", Kind::BadArgument, &|world, streams| {
             let point = u64::from(world.rank() != 1);

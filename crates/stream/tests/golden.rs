@@ -2,7 +2,7 @@
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{File, OpenOptions};
-use aqueduct_stream::{Cuboid, Error, Options, OutputMode, Reader, Reduction, Stream, Streams};
+use aqueduct_stream::{Error, Hyperslab, Options, OutputMode, Reader, Reduction, Stream, Streams};
 use aqueduct_testkit::rng::SeededRng;
 
 const DESCRIPTION: &str = concat!(
@@ -18,7 +18,7 @@ fn write(name: &str) {
         let rank = world.rank() as u64;
         let mut streams = Streams::new();
         let boxes =
-            Stream::array("a", [2, 3]).block([rank, 0], [1, 3]).cuboids([Cuboid::new([0, 1], [2, 2])]);
+            Stream::array("a", [2, 3]).block([rank, 0], [1, 3]).cuboids([Hyperslab::new([0, 1], [2, 2])]);
         let a = streams.add::<u8>(boxes);
         let points = Stream::array("b", [4]).block([2 * rank], [2]).reduce(Reduction::Max).every(2);
         let b = streams.add::<i16>(if rank == 0 { points.points([1, 0]) } else { points.points([3]) });

@@ -8,7 +8,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_object::Object;
 use aqueduct_stream::target::{NetcdfTarget, ObjectTarget, OutputTarget};
 use aqueduct_stream::{
-    Cuboid, Error, Kind, Options, Output, OutputMode, Reader, Role, Stream, StreamKey, Streams,
+    Error, Hyperslab, Kind, Options, Output, OutputMode, Reader, Role, Stream, StreamKey, Streams,
     split_io_servers,
 };
 
@@ -308,7 +308,7 @@ fn reads_compare_checksums_unless_told_not_to() {
         let [first, changed, last] = [0, 1, 2].map(|step| reader.step(step).unwrap().clone());
         assert_eq!(reader.read::<u64>("level", &first)?, [7; 8]);
         assert_eq!(reader.read::<u64>("speed", &last)?, [7; 8]);
-        let part = Cuboid::new([2], [3]);
+        let part = Hyperslab::new([2], [3]);
         let refused = [
             reader.read::<u64>("level", &changed).map(drop),
             reader.read::<u64>("speed", &changed).map(drop),

@@ -1,7 +1,7 @@
 //! Readers that walk through time: the next steps are there when they are asked for, within the cap, and the values are the same.
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_stream::{Cuboid, Error, Options, Reader, Stream, Streams};
+use aqueduct_stream::{Error, Hyperslab, Options, Reader, Stream, Streams};
 
 const SIDE: u64 = 32;
 const STEPS: u64 = 20;
@@ -65,7 +65,7 @@ fn a_walk_finds_its_steps_read_and_memory_keeps_to_the_cap() {
 fn parts_walk_for_themselves() {
     written("memfs:parts");
     look("memfs:parts", 1, |reader| {
-        let part = Cuboid::new([3, 5], [4, 6]);
+        let part = Hyperslab::new([3, 5], [4, 6]);
         for step in 0..STEPS {
             let parcel = reader.step(step).expect("it is complete");
             let values = reader.read_part::<f64>("field", parcel, 0, &part)?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::ensure;
 use aqueduct::comm::{Comm, Launch, Op};
 use aqueduct::stream::{
-    Cuboid, Error, Options, Output, OutputMode, OutputReport, Role, Stream, StreamKey, Streams,
+    Hyperslab, Error, Options, Output, OutputMode, OutputReport, Role, Stream, StreamKey, Streams,
     split_io_servers,
 };
 use rustix::time::ClockId;
@@ -152,7 +152,7 @@ impl StreamProgram {
         let start = self.values[..world.rank()].iter().sum::<usize>() as u64;
         let stream = Stream::array("values", [total]).block([start], [self.values[world.rank()] as u64]);
         let each = total / self.cuboids;
-        let cuboids = (0..self.cuboids).map(|number| Cuboid::new([number * each], [each]));
+        let cuboids = (0..self.cuboids).map(|number| Hyperslab::new([number * each], [each]));
         let mut streams = Streams::new();
         let key = streams.add(if self.cuboids > 1 { stream.cuboids(cuboids) } else { stream });
         (streams, key)

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use anyhow::{Context, Result};
 use aqueduct::comm::Comm;
 use aqueduct::object::{Object, encode_all};
-use aqueduct::stream::{Cuboid, Reader, StoredStep, StreamInfo, StreamRegion, StreamValue, ValueKind};
+use aqueduct::stream::{Hyperslab, Reader, StoredStep, StreamInfo, StreamRegion, StreamValue, ValueKind};
 
 use super::{
     Array, ArrayFile, ArrayPart, AttributeValue, ElementType, Finding, NamedAttribute, NumberType, object,
@@ -26,7 +26,7 @@ struct StreamLocation {
     /// The steps with data of the stream, and the index of the first element of each.
     steps: Vec<(StoredStep, u64)>,
     /// The box of the array that is stored in each step, if it is a single one.
-    cuboid: Option<Cuboid>,
+    cuboid: Option<Hyperslab>,
 }
 
 impl StreamArrayFile {
@@ -67,8 +67,8 @@ fn describe(reader: &Reader, about: &StreamInfo) -> Result<(Array, StreamLocatio
         StreamRegion::List => None,
         StreamRegion::Points(count) => Some(vec![*count]),
         StreamRegion::Whole | StreamRegion::Cuboids(_) => match &cuboid {
-            Some(cuboid) => Some(cuboid.shape.clone()),
-            None => Some(vec![boxes.iter().filter_map(Cuboid::volume).sum()]),
+            Some(cuboid) => Some(cuboid.count.clone()),
+            None => Some(vec![boxes.iter().filter_map(Hyperslab::volume).sum()]),
         },
     };
     let mut width = 1;
@@ -111,7 +111,7 @@ fn attributes(about: &StreamInfo) -> Vec<NamedAttribute> {
         )
     }));
     if let StreamRegion::Cuboids(cuboids) = &about.region {
-        let shown = cuboids.iter().map(|cuboid| format!("{:?} from {:?} on", cuboid.shape, cuboid.start));
+        let shown = cuboids.iter().map(|cuboid| format!("{:?} from {:?} on", cuboid.count, cuboid.start));
         all.push(text("cuboids", shown.collect::<Vec<_>>().join("; ")));
     }
     all
@@ -137,7 +137,7 @@ struct StepRead<'r> {
     reader: &'r Reader,
     stream: &'r str,
     step: &'r StoredStep,
-    part: Option<Cuboid>,
+    part: Option<Hyperslab>,
 }
 
 fn by_kind(kind: ValueKind, work: &StepRead<'_>) -> Result<Vec<u8>> {
@@ -186,7 +186,7 @@ impl ArrayFile for StreamArrayFile {
             (&layout.cuboid, &part.slab.start[..], &part.slab.count[..])
         {
             let start: Vec<u64> = start.iter().zip(&cuboid.start).map(|(at, start)| at + start).collect();
-            let wanted = Cuboid::new(start, shape);
+            let wanted = Hyperslab::new(start, shape);
             let (parcel, _) = layout.steps.get(*step as usize).context("the step does not exist")?;
             let read =
                 StepRead { reader: &self.reader, stream: &layout.stream, step: parcel, part: Some(wanted) };

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use aqueduct::stream::{Cuboid, Stream};
+use aqueduct::stream::{Hyperslab, Stream};
 
 /// The shape of the grid: z, y, x; x varies fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,12 +80,12 @@ impl GridShape {
     }
 
     /// The boxes that are stored.
-    pub(crate) fn boxes(self, region: StoredRegion, cuboids: u64) -> Vec<Cuboid> {
+    pub(crate) fn boxes(self, region: StoredRegion, cuboids: u64) -> Vec<Hyperslab> {
         let [z, y, x] = self.0;
         match region {
-            StoredRegion::Whole => vec![Cuboid::whole(&self.0)],
-            StoredRegion::Slice => vec![Cuboid::new([0, 0, x / 2], [z, y, 1])],
-            StoredRegion::Transversal => vec![Cuboid::new([z / 2, 0, 0], [1, y, x])],
+            StoredRegion::Whole => vec![Hyperslab::whole(&self.0)],
+            StoredRegion::Slice => vec![Hyperslab::new([0, 0, x / 2], [z, y, 1])],
+            StoredRegion::Transversal => vec![Hyperslab::new([z / 2, 0, 0], [1, y, x])],
             StoredRegion::Cuboids => {
                 // A regular raster; each box fills half of each side of its raster cell.
                 let raster = (1..=cuboids).find(|side| side * side * side >= cuboids).unwrap_or(1);
@@ -94,7 +94,7 @@ impl GridShape {
                 let place = |number: u64| {
                     let at = [number / (raster * raster), number / raster % raster, number % raster];
                     let start = [0, 1, 2].map(|axis| (at[axis] * cell[axis]).min(self.0[axis] - shape[axis]));
-                    Cuboid::new(start, shape)
+                    Hyperslab::new(start, shape)
                 };
                 (0..cuboids).map(place).collect()
             }
@@ -102,7 +102,7 @@ impl GridShape {
     }
 
     /// The declaration of a quantity on a rank.
-    pub(crate) fn stream(self, name: String, boxes: &[Cuboid], rank: usize, ranks: usize) -> Stream {
+    pub(crate) fn stream(self, name: String, boxes: &[Hyperslab], rank: usize, ranks: usize) -> Stream {
         let ([_, y, x], planes) = (self.0, self.planes(rank, ranks));
         let stream =
             Stream::array(name, self.0).block([planes.start, 0, 0], [planes.end - planes.start, y, x]);
@@ -124,15 +124,15 @@ impl GridShape {
     /// The first wrong value: its position and value.
     pub(crate) fn first_wrong_value(
         self,
-        boxes: &[Cuboid],
+        boxes: &[Hyperslab],
         step: u64,
         values: &[f64],
     ) -> Option<([u64; 3], f64)> {
         let mut values = values.iter();
         for one in boxes {
-            for z in one.start[0]..one.start[0] + one.shape[0] {
-                for y in one.start[1]..one.start[1] + one.shape[1] {
-                    for x in one.start[2]..one.start[2] + one.shape[2] {
+            for z in one.start[0]..one.start[0] + one.count[0] {
+                for y in one.start[1]..one.start[1] + one.count[1] {
+                    for x in one.start[2]..one.start[2] + one.count[2] {
                         let found = values.next().copied().unwrap_or(f64::NAN);
                         if found.to_bits() != self.value([z, y, x], step).to_bits() {
                             return Some(([z, y, x], found));

@@ -1,11 +1,11 @@
 //! Boxes in the order of the file. Pure.
 
-use crate::declare::cuboid::Cuboid;
+use aqueduct_file::hyperslab::Hyperslab;
 
 /// The same elements as boxes of which each ends, in an array of this shape, before the next begins. As few as neighbours allow: boxes that
 /// make a larger one become it; those that interlock are taken apart along their slowest dimension.
-pub(crate) fn boxes_in_file_order(boxes: &[Cuboid], shape: &[u64]) -> Vec<Cuboid> {
-    let mut boxes: Vec<Cuboid> = boxes.iter().filter(|one| !one.is_empty()).cloned().collect();
+pub(crate) fn boxes_in_file_order(boxes: &[Hyperslab], shape: &[u64]) -> Vec<Hyperslab> {
+    let mut boxes: Vec<Hyperslab> = boxes.iter().filter(|one| !one.is_empty()).cloned().collect();
     while join(&mut boxes) {}
     let mut ordered = Vec::with_capacity(boxes.len());
     arrange(boxes, shape, &mut ordered);
@@ -13,7 +13,7 @@ pub(crate) fn boxes_in_file_order(boxes: &[Cuboid], shape: &[u64]) -> Vec<Cuboid
 }
 
 /// Joins two boxes that make a larger one; whether there were any.
-fn join(boxes: &mut Vec<Cuboid>) -> bool {
+fn join(boxes: &mut Vec<Hyperslab>) -> bool {
     boxes.sort_by(|one, two| one.start.cmp(&two.start));
     for first in 0..boxes.len() {
         for second in first + 1..boxes.len() {
@@ -28,20 +28,20 @@ fn join(boxes: &mut Vec<Cuboid>) -> bool {
 }
 
 /// Two boxes as one: alike in all dimensions but one, in which the second begins where the first ends.
-fn joined(one: &Cuboid, two: &Cuboid) -> Option<Cuboid> {
-    let alike = |axis: &usize| one.start[*axis] == two.start[*axis] && one.shape[*axis] == two.shape[*axis];
+fn joined(one: &Hyperslab, two: &Hyperslab) -> Option<Hyperslab> {
+    let alike = |axis: &usize| one.start[*axis] == two.start[*axis] && one.count[*axis] == two.count[*axis];
     let mut others = (0..one.start.len()).filter(|axis| !alike(axis));
     let axis = others.next()?;
-    let follows = others.next().is_none() && one.start[axis] + one.shape[axis] == two.start[axis];
+    let follows = others.next().is_none() && one.start[axis] + one.count[axis] == two.start[axis];
     follows.then(|| {
         let mut both = one.clone();
-        both.shape[axis] += two.shape[axis];
+        both.count[axis] += two.count[axis];
         both
     })
 }
 
 /// Puts boxes in the order of their elements; those that reach into one another are sliced.
-fn arrange(mut boxes: Vec<Cuboid>, shape: &[u64], ordered: &mut Vec<Cuboid>) {
+fn arrange(mut boxes: Vec<Hyperslab>, shape: &[u64], ordered: &mut Vec<Hyperslab>) {
     boxes.sort_by_key(|one| first(one, shape));
     let mut boxes = boxes.into_iter().peekable();
     while let Some(next) = boxes.next() {
@@ -60,28 +60,28 @@ fn arrange(mut boxes: Vec<Cuboid>, shape: &[u64], ordered: &mut Vec<Cuboid>) {
 }
 
 /// A box cut along its slowest dimension. A single row stays one: rows that share no element do not reach into one another.
-fn slices(one: &Cuboid) -> Vec<Cuboid> {
-    let rows = one.shape.len() - 1;
-    let Some(axis) = (0..rows).find(|axis| one.shape[*axis] > 1) else { return vec![one.clone()] };
+fn slices(one: &Hyperslab) -> Vec<Hyperslab> {
+    let rows = one.count.len() - 1;
+    let Some(axis) = (0..rows).find(|axis| one.count[*axis] > 1) else { return vec![one.clone()] };
     let slice = |at: u64| {
         let mut slice = one.clone();
         slice.start[axis] += at;
-        slice.shape[axis] = 1;
+        slice.count[axis] = 1;
         slice
     };
-    (0..one.shape[axis]).map(slice).collect()
+    (0..one.count[axis]).map(slice).collect()
 }
 
 fn number(position: impl Iterator<Item = u64>, shape: &[u64]) -> u64 {
     position.zip(shape).fold(0, |number, (at, size)| number * size + at)
 }
 
-fn first(one: &Cuboid, shape: &[u64]) -> u64 {
+fn first(one: &Hyperslab, shape: &[u64]) -> u64 {
     number(one.start.iter().copied(), shape)
 }
 
-fn last(one: &Cuboid, shape: &[u64]) -> u64 {
-    number(one.start.iter().zip(&one.shape).map(|(start, size)| start + size - 1), shape)
+fn last(one: &Hyperslab, shape: &[u64]) -> u64 {
+    number(one.start.iter().zip(&one.count).map(|(start, size)| start + size - 1), shape)
 }
 
 #[cfg(test)]
@@ -91,18 +91,20 @@ mod tests {
     #[test]
     fn blocks_of_neighbours_become_one() {
         // Four columns of an 8 × 8 array, and four quarters of it.
-        let columns: Vec<Cuboid> = (0..4).map(|at| Cuboid::new([0, 2 * at], [8, 2])).collect();
-        assert_eq!(boxes_in_file_order(&columns, &[8, 8]), [Cuboid::whole(&[8, 8])]);
-        let quarters: Vec<Cuboid> = (0..4).map(|at| Cuboid::new([at / 2 * 4, at % 2 * 4], [4, 4])).collect();
-        assert_eq!(boxes_in_file_order(&quarters, &[8, 8]), [Cuboid::whole(&[8, 8])]);
-        assert_eq!(boxes_in_file_order(&[Cuboid::empty(2)], &[8, 8]), []);
+        let columns: Vec<Hyperslab> = (0..4).map(|at| Hyperslab::new([0, 2 * at], [8, 2])).collect();
+        assert_eq!(boxes_in_file_order(&columns, &[8, 8]), [Hyperslab::whole(&[8, 8])]);
+        let quarters: Vec<Hyperslab> =
+            (0..4).map(|at| Hyperslab::new([at / 2 * 4, at % 2 * 4], [4, 4])).collect();
+        assert_eq!(boxes_in_file_order(&quarters, &[8, 8]), [Hyperslab::whole(&[8, 8])]);
+        assert_eq!(boxes_in_file_order(&[Hyperslab::empty(2)], &[8, 8]), []);
     }
 
     #[test]
     fn boxes_that_interlock_are_taken_apart_no_further_than_needed() {
         // Two of the columns with a gap between them, and a box below both.
-        let boxes = [Cuboid::new([0, 0], [2, 3]), Cuboid::new([0, 5], [2, 3]), Cuboid::new([2, 1], [6, 4])];
-        let rows = |row| [Cuboid::new([row, 0], [1, 3]), Cuboid::new([row, 5], [1, 3])];
+        let boxes =
+            [Hyperslab::new([0, 0], [2, 3]), Hyperslab::new([0, 5], [2, 3]), Hyperslab::new([2, 1], [6, 4])];
+        let rows = |row| [Hyperslab::new([row, 0], [1, 3]), Hyperslab::new([row, 5], [1, 3])];
         let expected = [rows(0).to_vec(), rows(1).to_vec(), vec![boxes[2].clone()]].concat();
         assert_eq!(boxes_in_file_order(&boxes, &[8, 8]), expected);
     }

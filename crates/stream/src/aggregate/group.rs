@@ -3,10 +3,11 @@
 use aqueduct_file::layout::{Layout, LayoutError, Member};
 
 use super::{GatherPlan, MemberShare, box_order};
-use crate::declare::cuboid::Cuboid;
+use crate::declare::box_layout::box_layout;
 use crate::declare::declaration::Declaration;
 use crate::declare::rank_share::{RankShare, shift_layout};
 use crate::declare::stream_info::{StreamInfo, StreamRegion};
+use aqueduct_file::hyperslab::Hyperslab;
 
 /// A group of ranks that follow one another, as one rank with more boxes.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ impl AggregationGroup {
             };
             let items =
                 if about.region == StreamRegion::List { 0 } else { place.size() / about.stored().width() };
-            let block = Cuboid::empty(about.shape.len());
+            let block = Hyperslab::empty(about.shape.len());
             pieces.push(RankShare {
                 block,
                 parts,
@@ -109,7 +110,7 @@ fn points_of(
 fn boxes_of(
     about: &StreamInfo,
     shares: &[&MemberShare],
-    joints: &mut Vec<(usize, Cuboid)>,
+    joints: &mut Vec<(usize, Hyperslab)>,
 ) -> Result<(Layout, Vec<Layout>), LayoutError> {
     let width = about.stored().width();
     let value = Layout::bytes(width)?;
@@ -117,13 +118,13 @@ fn boxes_of(
     let (mut start, mut data) = (0u64, 0u64);
     for (number, cuboid) in about.boxes().into_iter().enumerate() {
         let held = |share: &&MemberShare| share.block.intersection(&cuboid).relative_to(&cuboid);
-        let held: Vec<Cuboid> = shares.iter().map(held).collect();
-        for joint in box_order::boxes_in_file_order(&held, &cuboid.shape) {
-            let there = joint.layout(&value, &cuboid.shape)?;
+        let held: Vec<Hyperslab> = shares.iter().map(held).collect();
+        for joint in box_order::boxes_in_file_order(&held, &cuboid.count) {
+            let there = box_layout(&joint, &value, &cuboid.count)?;
             for (parts, held) in parts.iter_mut().zip(&held) {
                 let part = held.intersection(&joint);
                 if !part.is_empty() {
-                    let layout = part.relative_to(&joint).layout(&value, &joint.shape)?;
+                    let layout = box_layout(&part.relative_to(&joint), &value, &joint.count)?;
                     parts.push(Member { count: 1, displacement: data as i64, layout });
                 }
             }
@@ -152,7 +153,7 @@ mod tests {
             let shape: Vec<u64> = (0..3).map(|_| 1 + seed.number() % 5).collect();
             let (columns, rows) = (1 + seed.number() % 3, 1 + seed.number() % 3);
             let cut = |size: u64, parts: u64, at: u64| (size * at / parts, size * (at + 1) / parts);
-            let boxes: Vec<Cuboid> = (0..=seed.below(3)).map(|_| random_box(&mut seed, &shape)).collect();
+            let boxes: Vec<Hyperslab> = (0..=seed.below(3)).map(|_| random_box(&mut seed, &shape)).collect();
             let mut streams = Vec::new();
             for rank in 0..columns * rows {
                 let (first, last) = cut(shape[1], rows, rank / columns);
@@ -166,11 +167,11 @@ mod tests {
         }
     }
 
-    fn random_box(seed: &mut SeededRng, shape: &[u64]) -> Cuboid {
+    fn random_box(seed: &mut SeededRng, shape: &[u64]) -> Hyperslab {
         let start: Vec<u64> = shape.iter().map(|size| seed.number() % size).collect();
         let sides = shape.iter().zip(&start);
         let side: Vec<u64> = sides.map(|(size, start)| 1 + seed.number() % (size - start)).collect();
-        Cuboid::new(start, side)
+        Hyperslab::new(start, side)
     }
 
     fn compare(streams: &[Stream], number: u64) {

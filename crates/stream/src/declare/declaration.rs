@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use aqueduct_comm::agreement::{agree_same, hash_of};
 use aqueduct_comm::{Comm, Op};
 
-use crate::declare::cuboid::Cuboid;
 use crate::declare::rank_share::RankShare;
 use crate::declare::stream::{Reduction, SampledRegion, Stream, Streams};
 use crate::declare::stream_info::{StreamFileMetadata, StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result, agree};
+use aqueduct_file::hyperslab::Hyperslab;
 
 /// All streams of an output.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl Declaration {
 
     /// The parts of a stream's [boxes](StreamInfo::boxes) that this rank stores, in the order of its values: the number of the box, and the part,
     /// counted from the start of the global array. None of points and lists.
-    pub fn parts(&self, stream: usize) -> &[(usize, Cuboid)] {
+    pub fn parts(&self, stream: usize) -> &[(usize, Hyperslab)] {
         &self.shares[stream].parts
     }
 
@@ -123,7 +123,7 @@ fn count_points(comm: &Comm, file: &str, streams: &Streams, abouts: &mut [Stream
 fn check_blocks(comm: &Comm, file: &str, streams: &Streams) -> Result<()> {
     let blocks = streams.streams.iter().map(|(stream, _)| &stream.block);
     let mine: Vec<u64> =
-        blocks.flat_map(|block| [block.start.clone(), block.shape.clone()].concat()).collect();
+        blocks.flat_map(|block| [block.start.clone(), block.count.clone()].concat()).collect();
     // All ranks have declared arrays of the same dimensions, so that all give equally many numbers.
     let all = comm.allgather(&mine).map_err(|error| Error::from_comm("create", file, &error))?;
     let overlap = || {
@@ -133,7 +133,7 @@ fn check_blocks(comm: &Comm, file: &str, streams: &Streams) -> Result<()> {
                 let (block, later) = rest.split_at(2 * stream.shape.len());
                 rest = later;
                 let (start, shape) = block.split_at(stream.shape.len());
-                let common = stream.block.intersection(&Cuboid::new(start, shape));
+                let common = stream.block.intersection(&Hyperslab::new(start, shape));
                 if !common.is_empty() && stream.sampled != SampledRegion::List {
                     let (name, me) = (&stream.name, comm.rank());
                     let detail = format!(

@@ -2,18 +2,19 @@
 
 use aqueduct_file::layout::{Layout, LayoutError, Member, Pattern};
 
-use crate::declare::cuboid::{Cuboid, volume};
+use crate::declare::box_layout::box_layout;
 use crate::declare::stream::{SampledRegion, Stream};
 use crate::declare::stream_info::StreamInfo;
+use aqueduct_file::hyperslab::{Hyperslab, volume};
 
 /// What this rank has of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct RankShare {
     /// What this rank holds of the global array.
-    pub(crate) block: Cuboid,
+    pub(crate) block: Hyperslab,
     /// The parts of the stream's boxes that this rank stores, in the order of its values: the number of the box, and the part, counted from
     /// the start of the global array.
-    pub(crate) parts: Vec<(usize, Cuboid)>,
+    pub(crate) parts: Vec<(usize, Hyperslab)>,
     /// How many values the program hands over in a step; none: any number.
     pub(crate) expected: Option<u64>,
     /// The sampled values among them.
@@ -54,13 +55,13 @@ impl RankShare {
             let block = &stream.block;
             return Some(format!(
                 "this rank's block of shape {:?} at {:?} does not lie in the array of shape {shape:?}",
-                block.shape, block.start
+                block.count, block.start
             ));
         }
         if let Some(memory) = &stream.memory {
-            let block = Cuboid::new(memory.start.clone(), stream.block.shape.clone());
-            if !block.is_inside(&memory.shape) {
-                return Some(format!("the block {block:?} does not lie in the memory {:?}", memory.shape));
+            let block = Hyperslab::new(memory.start.clone(), stream.block.count.clone());
+            if !block.is_inside(&memory.count) {
+                return Some(format!("the block {block:?} does not lie in the memory {:?}", memory.count));
             }
         }
         match &stream.sampled {
@@ -93,8 +94,8 @@ impl RankShare {
     pub(crate) fn new(stream: &Stream, about: &StreamInfo, before: u64) -> Result<Self, LayoutError> {
         let sampled = Layout::bytes(about.kind.width())?;
         let stored = Layout::bytes(about.stored().width())?;
-        let inside = stream.memory.clone().unwrap_or_else(|| Cuboid::whole(&stream.block.shape));
-        let expected = Some(volume(&inside.shape).unwrap_or(u64::MAX)).filter(|_| !stream.block.is_empty());
+        let inside = stream.memory.clone().unwrap_or_else(|| Hyperslab::whole(&stream.block.count[..]));
+        let expected = Some(volume(&inside.count).unwrap_or(u64::MAX)).filter(|_| !stream.block.is_empty());
         let expected = expected.or(Some(0));
         let (memory, place) = match &stream.sampled {
             SampledRegion::List => {
@@ -124,7 +125,7 @@ impl RankShare {
 fn boxes(
     stream: &Stream,
     about: &StreamInfo,
-    inside: &Cuboid,
+    inside: &Hyperslab,
     sampled: &Layout,
     stored: &Layout,
 ) -> Result<(Layout, Layout), LayoutError> {
@@ -134,8 +135,12 @@ fn boxes(
         let part = cuboid.intersection(&stream.block);
         if !part.is_empty() {
             let here = part.relative_to(&stream.block).shifted(&inside.start);
-            memory.push(Member { count: 1, displacement: 0, layout: here.layout(sampled, &inside.shape)? });
-            let there = part.relative_to(&cuboid).layout(stored, &cuboid.shape)?;
+            memory.push(Member {
+                count: 1,
+                displacement: 0,
+                layout: box_layout(&here, sampled, &inside.count)?,
+            });
+            let there = box_layout(&part.relative_to(&cuboid), stored, &cuboid.count)?;
             place.push(Member { count: 1, displacement: start as i64, layout: there });
         }
         start += cuboid.volume().unwrap_or(0) * about.stored().width();
@@ -162,14 +167,14 @@ fn position(point: u64, shape: &[u64]) -> Option<Vec<u64>> {
     (rest == 0 && !shape.contains(&0)).then_some(position)
 }
 
-fn holds(block: &Cuboid, position: &[u64]) -> bool {
-    let sides = position.iter().zip(block.start.iter().zip(&block.shape));
+fn holds(block: &Hyperslab, position: &[u64]) -> bool {
+    let sides = position.iter().zip(block.start.iter().zip(&block.count));
     sides.into_iter().all(|(at, (start, size))| at.checked_sub(*start).is_some_and(|at| at < *size))
 }
 
 /// The number of an element of the block in memory.
-fn linear(position: &[u64], block: &Cuboid, inside: &Cuboid) -> Option<i64> {
-    let sides = position.iter().zip(&block.start).zip(inside.start.iter().zip(&inside.shape));
+fn linear(position: &[u64], block: &Hyperslab, inside: &Hyperslab) -> Option<i64> {
+    let sides = position.iter().zip(&block.start).zip(inside.start.iter().zip(&inside.count));
     let number = sides.fold(0, |number, ((at, start), (first, size))| number * size + (at - start + first));
     i64::try_from(number).ok()
 }
@@ -196,7 +201,7 @@ mod tests {
     #[test]
     fn a_block_with_halo_goes_to_its_place_in_each_cuboid() {
         let stream = Stream::array("a", [4, 4]).block([2, 0], [2, 4]).in_memory([4, 6], [1, 1]);
-        let stream = stream.cuboids([Cuboid::new([0, 0], [2, 2]), Cuboid::new([1, 1], [2, 2])]);
+        let stream = stream.cuboids([Hyperslab::new([0, 0], [2, 2]), Hyperslab::new([1, 1], [2, 2])]);
         let piece = piece(&stream);
         // Of the second cuboid, elements (2, 1) and (2, 2): row 1 of memory, columns 2 and 3.
         assert_eq!(runs(&piece.memory), [(2 * 8, 4)]);
@@ -227,7 +232,7 @@ mod tests {
         let wrong = [
             (array().block([3, 0], [2, 1]), "this rank's block"),
             (array().in_memory([4, 4], [0, 1]), "does not lie in the memory"),
-            (array().cuboids([Cuboid::new([0], [1])]), "the cuboid"),
+            (array().cuboids([Hyperslab::new([0], [1])]), "the cuboid"),
             (array().points([3, 16]), "the point 16"),
             (array().block([0, 0], [1, 4]).points([4]), "the point 4"),
             (array().every(0), "every 0 steps"),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use aqueduct_object::{Object, Schema};
 use serde::{Deserialize, Serialize};
 
-use crate::declare::cuboid::Cuboid;
 use crate::declare::stream_info::StreamInfo;
 use crate::value::{StreamValue, ValueKind};
+use aqueduct_file::hyperslab::Hyperslab;
 
 /// How the samples of a value become one over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ impl Reduction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SampledRegion {
     Whole,
-    Cuboids(Vec<Cuboid>),
+    Cuboids(Vec<Hyperslab>),
     /// The points of this rank, by their numbers in the global array.
     Points(Vec<u64>),
     List,
@@ -52,13 +52,13 @@ pub(crate) enum SampledRegion {
 /// The declaration of a stream.
 ///
 /// ```
-/// use aqueduct_stream::{Cuboid, Reduction, Stream};
+/// use aqueduct_stream::{Hyperslab, Reduction, Stream};
 ///
 /// // This rank holds the planes 10 to 19 of a 100 × 64 × 64 array, with one plane of halo on both sides.
 /// let peak = Stream::array("peak pressure", [100, 64, 64])
 ///     .block([10, 0, 0], [10, 64, 64])
 ///     .in_memory([12, 64, 64], [1, 0, 0])
-///     .cuboids([Cuboid::new([0, 0, 0], [50, 8, 8])])
+///     .cuboids([Hyperslab::new([0, 0, 0], [50, 8, 8])])
 ///     .reduce(Reduction::Max)
 ///     .every(100);
 /// ```
@@ -66,9 +66,9 @@ pub(crate) enum SampledRegion {
 pub struct Stream {
     pub(crate) name: String,
     pub(crate) shape: Vec<u64>,
-    pub(crate) block: Cuboid,
+    pub(crate) block: Hyperslab,
     /// The shape of the array in memory, and where the block begins in it.
-    pub(crate) memory: Option<Cuboid>,
+    pub(crate) memory: Option<Hyperslab>,
     pub(crate) sampled: SampledRegion,
     pub(crate) reduction: Reduction,
     pub(crate) every: Option<u64>,
@@ -83,7 +83,7 @@ impl Stream {
         let shape = shape.into();
         Self {
             name: name.into(),
-            block: Cuboid::empty(shape.len()),
+            block: Hyperslab::empty(shape.len()),
             shape,
             memory: None,
             sampled: SampledRegion::Whole,
@@ -107,20 +107,20 @@ impl Stream {
     /// The block of the array that this rank holds.
     #[must_use]
     pub fn block(mut self, start: impl Into<Vec<u64>>, shape: impl Into<Vec<u64>>) -> Self {
-        self.block = Cuboid::new(start, shape);
+        self.block = Hyperslab::new(start, shape);
         self
     }
 
     /// The array that this rank hands over is larger than its block: `shape`, with the block beginning at `start` in it.
     #[must_use]
     pub fn in_memory(mut self, shape: impl Into<Vec<u64>>, start: impl Into<Vec<u64>>) -> Self {
-        self.memory = Some(Cuboid::new(start, shape));
+        self.memory = Some(Hyperslab::new(start, shape));
         self
     }
 
     /// Samples these boxes of the array; the same on all ranks.
     #[must_use]
-    pub fn cuboids(mut self, cuboids: impl IntoIterator<Item = Cuboid>) -> Self {
+    pub fn cuboids(mut self, cuboids: impl IntoIterator<Item = Hyperslab>) -> Self {
         self.sampled = SampledRegion::Cuboids(cuboids.into_iter().collect());
         self
     }

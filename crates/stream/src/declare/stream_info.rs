@@ -3,9 +3,9 @@
 use aqueduct_object::Schema;
 use serde::{Deserialize, Serialize};
 
-use crate::declare::cuboid::{Cuboid, volume};
 use crate::declare::stream::{Reduction, SampledRegion, Stream};
 use crate::value::ValueKind;
+use aqueduct_file::hyperslab::{Hyperslab, volume};
 
 /// What is stored of an array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub enum StreamRegion {
     /// All of it.
     Whole,
     /// Boxes, one after the other.
-    Cuboids(Vec<Cuboid>),
+    Cuboids(Vec<Hyperslab>),
     /// So many points.
     Points(u64),
     /// Not an array: items, of another number in each step.
@@ -83,9 +83,9 @@ impl StreamInfo {
     }
 
     /// The boxes of the array that are stored, in order; none for points and lists.
-    pub fn boxes(&self) -> Vec<Cuboid> {
+    pub fn boxes(&self) -> Vec<Hyperslab> {
         match &self.region {
-            StreamRegion::Whole => vec![Cuboid::whole(&self.shape)],
+            StreamRegion::Whole => vec![Hyperslab::whole(&self.shape[..])],
             StreamRegion::Cuboids(cuboids) => cuboids.clone(),
             StreamRegion::Points(_) | StreamRegion::List => Vec::new(),
         }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_description_is_what_the_format_says() {
-        let stream = Stream::array("p", [4, 5]).cuboids([Cuboid::new([1, 2], [3, 1])]).every(3);
+        let stream = Stream::array("p", [4, 5]).cuboids([Hyperslab::new([1, 2], [3, 1])]).every(3);
         let about = StreamInfo::new(&stream, ValueKind::F32);
         let text = serde_json::to_string(&about).unwrap();
         let expected = r#"{"name":"p","kind":"f32","shape":[4,5],"region":{"cuboids":[{"start":[1,2],"shape":[3,1]}]},"reduction":"none","every":3}"#;

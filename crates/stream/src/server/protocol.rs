@@ -6,11 +6,11 @@ use aqueduct_file::layout::Strip;
 use aqueduct_file::write_behind::JobActivity;
 
 use crate::aggregate::MemberShare;
-use crate::declare::cuboid::Cuboid;
 use crate::declare::stream_info::StreamInfo;
 use crate::error::{Error, Result};
 use crate::target::{BatchEntry, StepBatch};
 use crate::wire::{WireEncoding, encode_message, wire_struct};
+use aqueduct_file::hyperslab::Hyperslab;
 
 /// The rank of the server among its clients.
 pub(crate) const SERVER: usize = 0;
@@ -214,7 +214,7 @@ pub fn sample_messages() -> Vec<Vec<u8>> {
     let run = Strip { offset: -8, len: 3, stride: 16, count: 5 };
     let header = DataHeader { runs: vec![run, run], bytes: 30, slot: Some(1) };
     let grant = BufferGrant { slots: 2, slot: 1 << 20, allowance: 77 };
-    let block = Cuboid::new([0, 2], [4, 5]);
+    let block = Hyperslab::new([0, 2], [4, 5]);
     let shares = vec![MemberShare { block, points: vec![6, 7], before: 8 }];
     let info =
         r#"{"name":"level","kind":"f64","shape":[4,5],"region":"whole","reduction":"none","every":null}"#;

@@ -20,7 +20,7 @@ pub(super) fn arrays(about: &StreamInfo) -> Vec<(String, Vec<u64>)> {
         StreamRegion::Whole => vec![(about.name.clone(), about.shape.clone())],
         StreamRegion::Cuboids(_) => {
             let name = |number: usize| format!("{}.{number}", about.name);
-            about.boxes().into_iter().enumerate().map(|(number, one)| (name(number), one.shape)).collect()
+            about.boxes().into_iter().enumerate().map(|(number, one)| (name(number), one.count)).collect()
         }
         StreamRegion::List => Vec::new(),
     }
@@ -75,7 +75,7 @@ pub(super) fn array_blocks<V: Copy>(
         }
         let boxes = about.boxes();
         for (number, part) in declared.parts(entry.stream) {
-            add(*number, part.relative_to(&boxes[*number]).start, part.shape.clone());
+            add(*number, part.relative_to(&boxes[*number]).start, part.count.clone());
         }
     }
     segments

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_stream::target::OutputTarget;
 use aqueduct_stream::{
-    Cuboid, Declaration, Error, Kind, Options, Output, OutputMode, Reduction, Role, Stream, StreamKey,
+    Declaration, Error, Hyperslab, Kind, Options, Output, OutputMode, Reduction, Role, Stream, StreamKey,
     Streams, split_io_servers,
 };
 
@@ -17,9 +17,9 @@ pub(crate) const STEPS: u64 = 5;
 /// What is told to the model.
 pub(crate) fn told() -> [Told; 5] {
     let boxes = vec![
-        Cuboid::new([1, 2, 0], [5, 2, 4]),
-        Cuboid::new([3, 0, 0], [0, 2, 2]),
-        Cuboid::new([2, 1, 2], [3, 4, 3]),
+        Hyperslab::new([1, 2, 0], [5, 2, 4]),
+        Hyperslab::new([3, 0, 0], [0, 2, 2]),
+        Hyperslab::new([2, 1, 2], [3, 4, 3]),
     ];
     let points = (0..SHAPE.iter().product()).filter(|point| point % 5 == 1).collect();
     let stream = |name, what, reduction, every| Told { name, what, reduction, every };
@@ -33,15 +33,15 @@ pub(crate) fn told() -> [Told; 5] {
 }
 
 /// The ranks hold slices along y: those of a group make one box.
-fn block(comm: &Comm) -> Cuboid {
+fn block(comm: &Comm) -> Hyperslab {
     let border = |rank: usize| SHAPE[1] * rank as u64 / comm.size() as u64;
     let (first, last) = (border(comm.rank()), border(comm.rank() + 1));
-    Cuboid::new([0, first, 0], [SHAPE[0], last - first, SHAPE[2]])
+    Hyperslab::new([0, first, 0], [SHAPE[0], last - first, SHAPE[2]])
 }
 
-fn holds(block: &Cuboid, point: u64) -> bool {
+fn holds(block: &Hyperslab, point: u64) -> bool {
     let y = point / SHAPE[2] % SHAPE[1];
-    (block.start[1]..block.start[1] + block.shape[1]).contains(&y)
+    (block.start[1]..block.start[1] + block.count[1]).contains(&y)
 }
 
 /// The keys of the streams.
@@ -54,7 +54,7 @@ pub(crate) fn declare(comm: &Comm) -> (Streams, Keys) {
     let mut told = told().into_iter();
     let mut next = || {
         let told = told.next().unwrap();
-        let stream = Stream::array(told.name, SHAPE).block(block.start.clone(), block.shape.clone());
+        let stream = Stream::array(told.name, SHAPE).block(block.start.clone(), block.count.clone());
         let stream = stream.reduce(told.reduction);
         let stream = told.every.map_or(stream.clone(), |every| stream.every(every));
         match told.what {

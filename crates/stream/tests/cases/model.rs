@@ -1,6 +1,6 @@
 //! The model: what a file must hold, computed one value at a time from x + y·a + z·a² + t·a³, without blocks, ranks or layouts.
 
-use aqueduct_stream::{Cuboid, Reduction};
+use aqueduct_stream::{Hyperslab, Reduction};
 
 /// The array, z slowest.
 pub(crate) const SHAPE: [u64; 3] = [7, 6, 5];
@@ -21,7 +21,7 @@ pub(crate) fn value_at(number: u64, step: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     Whole,
-    Cuboids(Vec<Cuboid>),
+    Cuboids(Vec<Hyperslab>),
     Points(Vec<u64>),
 }
 
@@ -44,9 +44,9 @@ impl Told {
             What::Cuboids(cuboids) => {
                 let mut elements = Vec::new();
                 for cuboid in cuboids {
-                    for z in cuboid.start[0]..cuboid.start[0] + cuboid.shape[0] {
-                        for y in cuboid.start[1]..cuboid.start[1] + cuboid.shape[1] {
-                            for x in cuboid.start[2]..cuboid.start[2] + cuboid.shape[2] {
+                    for z in cuboid.start[0]..cuboid.start[0] + cuboid.count[0] {
+                        for y in cuboid.start[1]..cuboid.start[1] + cuboid.count[1] {
+                            for x in cuboid.start[2]..cuboid.start[2] + cuboid.count[2] {
                                 elements.push((z * SHAPE[1] + y) * SHAPE[2] + x);
                             }
                         }

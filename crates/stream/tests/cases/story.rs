@@ -3,7 +3,7 @@
 use aqueduct_comm::Comm;
 use aqueduct_object::Object;
 use aqueduct_stream::{
-    Cuboid, Error, ObjectKey, Options, Output, OutputReport, Reader, Reduction, Stream, StreamKey,
+    Error, Hyperslab, ObjectKey, Options, Output, OutputReport, Reader, Reduction, Stream, StreamKey,
     StreamValue, Streams,
 };
 
@@ -25,7 +25,7 @@ pub(crate) struct Cut {
 
 impl Cut {
     /// The block of a rank: the ranks' blocks cover the array, whatever their number.
-    pub(crate) fn block(self, rank: usize, ranks: usize) -> Cuboid {
+    pub(crate) fn block(self, rank: usize, ranks: usize) -> Hyperslab {
         let size = SHAPE[self.axis];
         let border = |rank: usize| {
             let share = size * rank as u64 / ranks as u64;
@@ -36,9 +36,9 @@ impl Cut {
                 share
             }
         };
-        let mut block = Cuboid::whole(&SHAPE);
+        let mut block = Hyperslab::whole(&SHAPE);
         block.start[self.axis] = border(rank);
-        block.shape[self.axis] = border(rank + 1) - border(rank);
+        block.count[self.axis] = border(rank + 1) - border(rank);
         block
     }
 }
@@ -47,10 +47,10 @@ impl Cut {
 pub(crate) fn told() -> Vec<Told> {
     let cuboids = || {
         What::Cuboids(vec![
-            Cuboid::new([1, 2, 0], [5, 2, 4]),
-            Cuboid::new([0, 0, 0], [1, 1, 1]),
-            Cuboid::new([2, 1, 2], [3, 4, 3]),
-            Cuboid::new([3, 0, 0], [0, 2, 2]),
+            Hyperslab::new([1, 2, 0], [5, 2, 4]),
+            Hyperslab::new([0, 0, 0], [1, 1, 1]),
+            Hyperslab::new([2, 1, 2], [3, 4, 3]),
+            Hyperslab::new([3, 0, 0], [0, 2, 2]),
         ])
     };
     let points = || What::Points((0..SHAPE.iter().product()).filter(|point| point % 7 == 3).collect());
@@ -135,8 +135,8 @@ pub(crate) fn declare(world: &Comm, cut: Cut) -> (Streams, Keys) {
     let mut told = told().into_iter();
     let mut next = || {
         let told = told.next().unwrap();
-        let stream = Stream::array(told.name, SHAPE).block(block.start.clone(), block.shape.clone());
-        let shape: Vec<u64> = block.shape.iter().map(|size| size + 2 * cut.halo).collect();
+        let stream = Stream::array(told.name, SHAPE).block(block.start.clone(), block.count.clone());
+        let shape: Vec<u64> = block.count.iter().map(|size| size + 2 * cut.halo).collect();
         let stream = stream.in_memory(shape, [cut.halo; 3]).reduce(told.reduction);
         let stream = told.every.map_or(stream.clone(), |every| stream.every(every));
         match told.what {
@@ -166,8 +166,8 @@ fn position(point: u64) -> [u64; 3] {
     [point / (SHAPE[1] * SHAPE[2]), point / SHAPE[2] % SHAPE[1], point % SHAPE[2]]
 }
 
-fn holds(block: &Cuboid, point: u64) -> bool {
-    let sides = position(point).into_iter().zip(block.start.iter().zip(&block.shape));
+fn holds(block: &Hyperslab, point: u64) -> bool {
+    let sides = position(point).into_iter().zip(block.start.iter().zip(&block.count));
     sides.into_iter().all(|(at, (start, size))| at >= *start && at < start + size)
 }
 
@@ -177,13 +177,13 @@ fn memory<T>(world: &Comm, cut: Cut, step: u64, make: impl Fn(u64) -> T) -> Vec<
     if block.is_empty() {
         return Vec::new();
     }
-    let side = |axis: usize| block.shape[axis] + 2 * cut.halo;
+    let side = |axis: usize| block.count[axis] + 2 * cut.halo;
     let mut values = Vec::new();
     for (z, y, x) in
         (0..side(0)).flat_map(|z| (0..side(1)).flat_map(move |y| (0..side(2)).map(move |x| (z, y, x))))
     {
         let at = [z, y, x].map(|at| at.wrapping_sub(cut.halo));
-        let inside = (0..3).all(|axis| at[axis] < block.shape[axis]);
+        let inside = (0..3).all(|axis| at[axis] < block.count[axis]);
         let at: Vec<u64> = (0..3).map(|axis| block.start[axis].wrapping_add(at[axis])).collect();
         values.push(make(if inside {
             value_at((at[0] * SHAPE[1] + at[1]) * SHAPE[2] + at[2], step)
@@ -310,7 +310,7 @@ fn assert_stream(
     }
     assert_eq!(found, expected, "{told:?} in {parcel:?}");
     if matches!(told.what, What::Whole) && told.name == "whole" {
-        let part = Cuboid::new([2, 1, 1], [3, 4, 2]);
+        let part = Hyperslab::new([2, 1, 1], [3, 4, 2]);
         let cut = Told { what: What::Cuboids(vec![part.clone()]), ..told.clone() };
         assert_eq!(reader.read_part::<f64>(told.name, parcel, 0, &part).unwrap(), cut.values(&samples));
     }
