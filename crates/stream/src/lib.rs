@@ -1,4 +1,5 @@
-//! Hidden output: a time-stepping program declares once what it wants stored, hands its arrays over every step, and computes on.
+//! Asynchronous output: a time-stepping program declares its streams once, passes its arrays in every step, and
+//! continues to compute.
 //!
 //! ```
 //! use aqueduct_comm::Launch;
@@ -23,7 +24,7 @@
 //!     let reader = Reader::open(world, "memfs:pressure")?;
 //!     let last = reader.step(9).expect("all steps are complete");
 //!     assert_eq!(reader.read::<f64>("pressure", last)?, vec![9.0; 1200]);
-//!     let end = reader.closing().expect("what was reduced is stored at the end");
+//!     let end = reader.closing().expect("reductions are stored at the end");
 //!     assert_eq!(reader.read::<f64>("corner", end)?, vec![9.0; 75]);
 //!     Ok::<_, aqueduct_stream::Error>(())
 //! })?;
@@ -32,15 +33,16 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`Stream`], [`Streams`] | what is stored: arrays in blocks, cuboids, points, lists of values and of typed objects; reductions |
-//! | [`Options`], [`OutputMode`] | who writes: the program, an I/O thread, leaders of groups, servers, or what pays; buffers, memory, durability |
-//! | [`split_io_servers`], [`Role`], [`ComputeGroup`], [`Server`] | ranks that only write |
-//! | [`Output`], [`OutputStep`] | handing steps over |
-//! | [`Receipt`], [`Durability`], [`OutputProgress`] | accepted, visible and durable are different things |
-//! | [`Reader`], [`StepObjects`] | which steps are complete, their values and their objects |
-//! | [`target`] | the seam: where parcels are stored; netCDF, HDF5 and object files |
+//! | [`Stream`], [`Streams`] | what is stored: arrays in blocks, boxes, points, lists of values and of typed objects;
+//! reductions |
+//! | [`Options`], [`OutputMode`] | which ranks and threads write; buffers, memory, durability |
+//! | [`split_io_servers`], [`Role`], [`ComputeGroup`], [`Server`] | I/O servers |
+//! | [`Output`], [`OutputStep`] | writing steps |
+//! | [`Receipt`], [`Durability`], [`OutputProgress`] | the progress of steps: accepted, visible, durable |
+//! | [`Reader`], [`StepObjects`] | complete steps, their values and their objects |
+//! | [`target`] | where batches are stored: stream files, netCDF, HDF5, object files, user-defined targets |
 //!
-//! What is promised is in `docs/streams.md`, the bytes are in `docs/format-stream.md`.
+//! `docs/streams.md` has the guarantees, `docs/format-stream.md` the file format.
 
 mod aggregate;
 mod declare;

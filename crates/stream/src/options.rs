@@ -1,4 +1,4 @@
-//! How an output is made: mode, buffers, memory, durability.
+//! Options of an output: mode, buffers, memory, durability.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::target::{FileTarget, OutputTarget};
 use crate::write::buffer_limits::{BufferLimits, OutputMemory};
 use crate::write::mode_policy::{DataDistribution, ModeChoice, OutputMode};
 
-/// What gathering takes, in buffers: up to two where bytes are given in other portions than they were packed, what a leader gathers, what
-/// becomes of it, and what is being written meanwhile.
+/// Buffers that gathering needs: two for bytes that are passed in other portions than they were packed, two windows,
+/// and one for bytes of members that are not contiguous in a window.
 pub(crate) const GATHERING: usize = 5;
 
-/// The least size of a symmetric buffer, where memory allows it: lists may have anything in a step.
+/// The smallest slot in bytes, if memory allows it: the lists of a step may be of any size.
 const SYMMETRIC: u64 = 1 << 20;
 
-/// How an output is made; the same on all ranks, except for memory and processors.
+/// Options of an output; the same on all ranks, except for memory and processors.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -68,80 +68,84 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The mode is chosen, two buffers, an eighth of the available memory, durable at `flush` and `finish`.
+    /// The mode is chosen by the library; two buffers; an eighth of the memory of the process; durable at `flush` and
+    /// `finish`.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Who writes, and when.
+    /// Which ranks and threads write.
     #[must_use]
     pub fn mode(mut self, mode: OutputMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// How many buffers rotate. A third helps only where steps take turns in being long and short.
+    /// The number of buffers. A third one helps only if short and long steps alternate.
     #[must_use]
     pub fn buffers(mut self, buffers: usize) -> Self {
         self.buffers = buffers;
         self
     }
 
-    /// What all buffers of this rank may take, in bytes.
+    /// The memory of all buffers of this rank in bytes.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self
     }
 
-    /// Makes everything durable after every so many steps that store something.
+    /// Syncs after each `steps` steps that store data.
     #[must_use]
     pub fn durable_every(mut self, steps: u64) -> Self {
         self.durable_every = Some(steps);
         self
     }
 
-    /// Takes the place of a file of the same name, if there is one and nobody is writing it. Without this, a file that exists is refused.
+    /// Replaces a file of the same name, if there is one and no program is writing it. Without this, creating a file
+    /// that exists fails.
     #[must_use]
     pub fn replace(mut self) -> Self {
         self.replace = true;
         self
     }
 
-    /// Keeps this rank's I/O thread on these processors, numbered from 0; away from those that compute, if there are others.
+    /// Binds this rank's I/O thread to these processors, numbered from 0.
     #[must_use]
     pub fn pin(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.pinned = cpus.into_iter().collect();
         self
     }
 
-    /// How many ranks hand their bytes to a leader, where leaders write; without this, those of a node that follow one another.
+    /// The number of ranks of a group in which a leader writes; the default is consecutive ranks of a node.
     #[must_use]
     pub fn group(mut self, ranks: usize) -> Self {
         self.group = Some(ranks);
         self
     }
 
-    /// The crew's servers write, unless another mode is asked for. The output is then created on [`ComputeGroup::comm`].
+    /// The servers of the compute group write, unless another mode is requested. The output is then created on
+    /// [`ComputeGroup::comm`].
     #[must_use]
-    pub fn served_by(mut self, crew: &ComputeGroup) -> Self {
-        self.compute_group = Some(crew.clone());
+    pub fn served_by(mut self, compute: &ComputeGroup) -> Self {
+        self.compute_group = Some(compute.clone());
         self
     }
 
-    /// Creates a stream file of this name. One that exists is refused, unless it is to be [replaced](Self::replace). Collective.
+    /// Creates a stream file of this name. Fails if it exists, unless it is to be [replaced](Self::replace).
+    /// Collective.
     pub fn create(&self, comm: &Comm, name: &str, streams: &Streams) -> Result<Output> {
-        if let (OutputMode::Auto | OutputMode::Servers, Some(crew)) = (self.mode, &self.compute_group) {
-            return self.create_served(comm, crew, name, streams);
+        if let (OutputMode::Auto | OutputMode::Servers, Some(compute)) = (self.mode, &self.compute_group) {
+            return self.create_served(comm, compute, name, streams);
         }
-        let file = |talk: &Comm, declared: &Arc<Declaration>| {
-            Ok(Box::new(FileTarget::create(talk, name, declared)?) as Box<dyn OutputTarget>)
+        let file = |comm: &Comm, declared: &Arc<Declaration>| {
+            Ok(Box::new(FileTarget::create(comm, name, declared)?) as Box<dyn OutputTarget>)
         };
         self.create_on(comm, name, streams, file)
     }
 
-    /// An output into a target of one's own, which gets a communicator of its own; `name` is for messages. Collective. Servers make their targets
-    /// themselves: [`Server::serve_into`](crate::Server::serve_into).
+    /// Creates an output with a user-defined target, which gets its own communicator; `name` is used in messages.
+    /// Collective. Servers create targets by [`Server::serve_into`](crate::Server::serve_into).
     pub fn create_on(
         &self,
         comm: &Comm,
@@ -153,16 +157,16 @@ impl Options {
         let declared = Arc::new(self.declare(comm, name, streams)?);
         let target =
             |comm: &Comm, declared: &Arc<Declaration>| target(comm, declared).map_err(with_exists_hint);
-        let talk = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
-        let mode = self.choose_mode(comm, &declared).map_err(talk)?;
+        let lost = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
+        let mode = self.choose_mode(comm, &declared).map_err(lost)?;
         let extra = if mode.gather { GATHERING } else { 0 };
         let limits = agree(comm, "create", name, self.limits(comm, name, extra));
         let mut limits = BufferLimits { expected: declared.bytes_of_a_step(), ..limits? };
         if mode.gather {
             // A leader requests no more than any of its members has space for.
-            limits.capacity = comm.allreduce_one(Op::Min, limits.capacity).map_err(talk)?;
+            limits.capacity = comm.allreduce_one(Op::Min, limits.capacity).map_err(lost)?;
         }
-        let own = comm.dup().map_err(talk)?;
+        let own = comm.dup().map_err(lost)?;
         let memory = limits.join(comm, PORTION);
         let target: Box<dyn OutputTarget> = if mode.gather {
             let memory_peak = Arc::clone(&memory.gathered);
@@ -188,41 +192,41 @@ impl Options {
         Ok(ModeChoice::new(self.mode, &data, comm.allows_background_collectives()))
     }
 
-    /// An output that servers write. Collective, for servers too.
+    /// An output that servers write. Collective over compute ranks and servers.
     fn create_served(
         &self,
         comm: &Comm,
-        crew: &ComputeGroup,
+        compute: &ComputeGroup,
         name: &str,
         streams: &Streams,
     ) -> Result<Output> {
-        let same = if comm.size() == crew.comm().size() {
+        let same = if comm.size() == compute.comm().size() {
             self.check(name)
         } else {
-            let detail = "an output that servers write is created on the crew's communicator: Crew::comm";
+            let detail = "an output that servers write is created on the communicator of the compute ranks, ComputeGroup::comm";
             Err(Error::new(Kind::BadArgument, "create", name, detail))
         };
         self.check_same(comm, name, same)?;
         let declared = Arc::new(self.declare(comm, name, streams)?);
-        let talk = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
+        let lost = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
         let limits = agree(comm, "create", name, self.limits(comm, name, 1))?;
-        // Of equal size on all clients, and no larger than the largest step.
-        let largest = comm.allreduce_one(Op::Max, declared.bytes_of_a_step()).map_err(talk)?;
-        let least = comm.allreduce_one(Op::Min, limits.capacity).map_err(talk)?;
+        // The same size on all clients, and no larger than the largest step.
+        let largest = comm.allreduce_one(Op::Max, declared.bytes_of_a_step()).map_err(lost)?;
+        let least = comm.allreduce_one(Op::Min, limits.capacity).map_err(lost)?;
         let slot = least.min(largest.max(SYMMETRIC));
         let limits = BufferLimits { capacity: slot, ..limits };
         let memory = limits.join(comm, slot);
         // Slots are allocated now: the first one is a part of the minimum, the others as far as there is memory.
         let slots = (0..limits.chunks(largest)).take_while(|_| memory.budget.take(slot)).count().max(1);
         let room = BufferGrant { slots: slots as u32, slot, allowance: 0 };
-        let client = OutputClient::open(crew, name, &declared, self.durable_every, room);
+        let client = OutputClient::open(compute, name, &declared, self.durable_every, room);
         let client = Arc::new(agree(comm, "create", name, client)?);
         // The extra chunk is a message to the server.
         let cap = client.capacity() * (slots + 1) as u64;
         let limits = BufferLimits { capacity: client.capacity(), ..limits };
         let memory = OutputMemory { limits, cap, ..memory };
-        let own = comm.dup().map_err(talk)?;
-        let mode = ModeChoice::served(self.mode, crew.servers());
+        let own = comm.dup().map_err(lost)?;
+        let mode = ModeChoice::served(self.mode, compute.servers());
         Ok(Output::served(mode, (&own, name), declared, client, memory))
     }
 
@@ -236,20 +240,20 @@ impl Options {
             return refuse("an output needs at least one buffer");
         }
         if self.durable_every == Some(0) {
-            return refuse("durable every 0 steps; give 1 or more, or leave it out");
+            return refuse("durable_every(0) is invalid; give 1 or more, or omit it");
         }
         if self.mode == OutputMode::Servers && self.compute_group.is_none() {
             return refuse(
-                "there are no servers; split them off the world, and give Options::served_by the crew",
+                "there are no servers; call split_io_servers, and pass the compute group to Options::served_by",
             );
         }
         if self.group == Some(0) {
-            return refuse("groups of 0 ranks; give 1 or more, or leave it out");
+            return refuse("group(0) is invalid; give 1 or more ranks, or omit it");
         }
         Ok(())
     }
 
-    /// The limits of this rank's buffers, of which so many more are needed elsewhere.
+    /// The limits of this rank's buffers, with `more` buffers for other purposes.
     fn limits(&self, comm: &Comm, name: &str, more: usize) -> Result<BufferLimits> {
         let limits = BufferLimits::new(comm, self.memory, self.buffers, more);
         if limits.capacity < 64 {
@@ -269,7 +273,8 @@ impl Options {
 }
 
 impl Output {
-    /// Creates a stream file with the usual [`Options`]. One that exists is refused: [`Options::replace`] replaces it. Collective.
+    /// Creates a stream file with the default [`Options`]. Fails if it exists; [`Options::replace`] replaces it.
+    /// Collective.
     pub fn create(comm: &Comm, name: &str, streams: &Streams) -> Result<Self> {
         Options::new().create(comm, name, streams)
     }

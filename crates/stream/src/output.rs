@@ -1,4 +1,4 @@
-//! An output: steps are handed over, and written by whoever the mode says.
+//! An output: the program passes its steps, the writer of the mode stores them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,29 +22,29 @@ use crate::write::mode_policy::{ModeChoice, OutputMode};
 use crate::write::progress::{OutputProgress, ProgressCell, Receipt, RemoteProgress};
 use crate::write::writer::StreamWriter;
 
-/// The streams of a program on their way into a file. See the [crate](crate).
+/// An output of streams to a file. See the [crate](crate).
 pub struct Output {
     name: Arc<str>,
     declaration: Arc<Declaration>,
-    /// What reduced streams have come to; none where every sample is stored.
+    /// The reductions; none for streams of which every sample is stored.
     accumulators: Vec<Option<Accumulator>>,
     progress: Arc<ProgressCell>,
     writer: StreamWriter,
     mode: ModeChoice,
     memory: OutputMemory,
     steps: u64,
-    /// An error of this rank that the others have not learnt of yet.
+    /// An error of this rank that the other ranks do not know yet.
     unreported: Option<Error>,
     totals: OutputTotals,
 }
 
-/// What an output has done on this rank.
+/// Totals of an output on this rank.
 #[derive(Clone, Debug, Default)]
 struct OutputTotals {
     bytes: u64,
     computing: Duration,
     in_commit: Duration,
-    /// When the last `commit` returned; `None` before the first.
+    /// The time of the return of the last `commit`; `None` before the first.
     last_commit: Option<Instant>,
 }
 
@@ -53,17 +53,17 @@ struct OutputTotals {
 pub struct OutputReport {
     /// The mode in which steps were written.
     pub mode: OutputMode,
-    /// Why this mode was chosen.
+    /// The reason for this mode.
     pub reason: String,
-    /// How many steps were handed over.
+    /// The number of steps.
     pub steps: u64,
-    /// How many bytes of them were stored.
+    /// Bytes that were stored.
     pub bytes: u64,
-    /// What buffers have taken at most.
+    /// The peak of the memory of buffers in bytes.
     pub memory_peak: u64,
-    /// What they might have taken.
+    /// The limit of that memory.
     pub memory_cap: u64,
-    /// What reductions keep between steps.
+    /// The memory of reductions in bytes.
     pub reduction_memory: u64,
     /// The time between commits: from the return of each `commit` to the next call.
     pub computing: Duration,
@@ -152,7 +152,7 @@ impl Output {
         }
     }
 
-    /// Begins a step. Fails with what has failed since the last call, in the background too.
+    /// Begins a step. Fails if an earlier step has failed, in the background too.
     pub fn step(&mut self) -> Result<OutputStep<'_, '_>> {
         self.progress.check()?;
         let data = self.declaration.streams.iter().map(|_| None).collect();
@@ -167,37 +167,38 @@ impl Output {
         self.progress.wait("flush", |progress| progress.durable >= steps)
     }
 
-    /// How many steps have come how far.
+    /// The progress of the steps.
     pub fn progress(&self) -> OutputProgress {
         self.progress.progress()
     }
 
-    /// How steps are written now, and why so.
+    /// The mode in which steps are written, and the reason for it.
     pub fn mode(&self) -> (OutputMode, &str) {
         (self.mode.mode, &self.mode.reason)
     }
 
-    /// Stores what reductions have come to, makes everything durable, and ends the file. Fails with what has failed in the background.
+    /// Stores the reductions, makes everything durable, and ends the file. Fails if a step has failed in the
+    /// background.
     /// Collective.
     pub fn finish(mut self) -> Result<OutputReport> {
         self.progress.check()?;
         let (entries, feeds) = closing(&self.declaration, &mut self.accumulators);
-        let parcel = StepBatch { step: self.steps.saturating_sub(1), closing: true, entries };
+        let batch = StepBatch { step: self.steps.saturating_sub(1), closing: true, entries };
         let mut packing = Packer::new(feeds, self.memory.limits.capacity);
-        if !parcel.entries.is_empty() || self.unreported.is_some() {
+        if !batch.entries.is_empty() || self.unreported.is_some() {
             self.totals.bytes += packing.size();
             let refused = self.unreported.take();
-            let written = self.writer.write(parcel, refused.map_or(Ok(&mut packing), Err));
+            let written = self.writer.write(batch, refused.map_or(Ok(&mut packing), Err));
             written.inspect_err(|_| self.progress.mark_reported())?;
         }
         drop(packing);
         let report = self.report();
-        let (driver, board, steps) = (self.writer, self.progress, self.steps);
+        let (driver, progress, steps) = (self.writer, self.progress, self.steps);
         let (remote, writing) = driver.finish(steps);
         let memory_peak = remote.unwrap_or_else(|| self.memory.peak());
-        board.check()?;
-        board.update(|progress| progress.in_memory = 0);
-        board.close();
+        progress.check()?;
+        progress.update(|progress| progress.in_memory = 0);
+        progress.close();
         Ok(OutputReport { memory_peak, writing, ..report })
     }
 
@@ -217,24 +218,24 @@ impl Output {
         }
     }
 
-    /// Takes the samples of a step, and hands over what is due.
+    /// Adds the samples of a step to the reductions, and writes the streams that are due.
     fn take(&mut self, data: Vec<Option<StepInput<'_>>>, objection: Option<Error>) -> Result<Receipt> {
         let begin = Instant::now();
         self.totals.computing += self.totals.last_commit.map_or(Duration::ZERO, |last| begin - last);
         let step = self.steps;
         self.steps += 1;
         self.progress.update(|progress| progress.accepted = step + 1);
-        let told = objection.or_else(|| self.accumulate(&data).err()).map(|error| error.in_step(step));
+        let error = objection.or_else(|| self.accumulate(&data).err()).map(|error| error.in_step(step));
         if self.unreported.is_none() {
-            self.unreported.clone_from(&told);
+            self.unreported.clone_from(&error);
         }
         let (entries, feeds) = due(&self.declaration, &mut self.accumulators, step, data);
-        let parcel = StepBatch { step, closing: false, entries };
-        let nothing = parcel.entries.is_empty();
+        let batch = StepBatch { step, closing: false, entries };
+        let nothing = batch.entries.is_empty();
         let mut packing = Packer::new(feeds, self.memory.limits.capacity);
         let bytes = packing.size();
         let refused = if nothing { None } else { self.unreported.take() };
-        let written = self.writer.write(parcel, refused.map_or(Ok(&mut packing), Err));
+        let written = self.writer.write(batch, refused.map_or(Ok(&mut packing), Err));
         drop(packing);
         let in_memory = self.accumulators.iter().flatten().map(Accumulator::samples).max().unwrap_or(0);
         self.progress.update(|progress| progress.in_memory = in_memory);
@@ -242,7 +243,7 @@ impl Output {
         let end = Instant::now();
         self.totals.in_commit += end - begin;
         self.totals.last_commit = Some(end);
-        written.and(told.map_or(Ok(()), Err))?;
+        written.and(error.map_or(Ok(()), Err))?;
         Ok(Receipt { progress: Arc::clone(&self.progress), step })
     }
 
@@ -251,18 +252,18 @@ impl Output {
         let streams = self.accumulators.iter_mut().zip(&self.declaration.shares).zip(data);
         for ((accumulator, piece), data) in streams {
             if let Some(accumulator) = accumulator {
-                let unlaid = |error: aqueduct_file::layout::LayoutError| {
+                let refused = |error: aqueduct_file::layout::LayoutError| {
                     Error::new(Kind::BadArgument, "commit", &self.name, error.to_string())
                 };
                 let values = data.as_ref().map_or(&[][..], StepInput::values);
-                accumulator.add(values, &piece.memory).map_err(unlaid)?;
+                accumulator.add(values, &piece.memory).map_err(refused)?;
             }
         }
         Ok(())
     }
 }
 
-/// What is stored in this step, and where it is in memory.
+/// The entries of the streams that are stored in this step, and their data in memory.
 fn due<'a>(
     declared: &'a Declaration,
     accumulators: &'a mut [Option<Accumulator>],
@@ -296,7 +297,7 @@ fn due<'a>(
     (entries, feeds)
 }
 
-/// What is left in reductions at the end.
+/// The entries and data of reductions that are stored at the end.
 fn closing<'a>(
     declared: &Declaration,
     accumulators: &'a mut [Option<Accumulator>],
@@ -312,17 +313,17 @@ fn closing<'a>(
     left.map(close).unzip()
 }
 
-/// A step that is being put together. Nothing happens before [`commit`](OutputStep::commit).
-#[must_use = "a step is taken by `commit`"]
+/// A step that is being assembled. [`commit`](OutputStep::commit) writes it.
+#[must_use = "`commit` writes the step"]
 pub struct OutputStep<'o, 'd> {
     output: &'o mut Output,
     data: Vec<Option<StepInput<'d>>>,
-    /// The first thing that is wrong with it; told by `commit`, so that all ranks learn of it.
+    /// The first error of the step. `commit` returns it, so that all ranks learn of it.
     objection: Option<Error>,
 }
 
 impl<'d> OutputStep<'_, 'd> {
-    /// This rank's values of a stream: its array in memory, or any number of items of a list. Once in a step.
+    /// Adds this rank's values of a stream: its array in memory, or any number of items of a list. Once per step.
     pub fn put<T: StreamValue>(mut self, key: StreamKey<T>, values: &'d [T]) -> Self {
         let objection = self.object(key.index, T::KIND, values.len() as u64);
         if self.objection.is_none() {
@@ -334,7 +335,7 @@ impl<'d> OutputStep<'_, 'd> {
         self
     }
 
-    /// This rank's objects of a stream, any number of them. Once in a step.
+    /// Adds this rank's objects of a stream, any number of them. Once per step.
     pub fn put_objects<T: Object>(mut self, key: ObjectKey<T>, objects: &'d [T]) -> Self {
         let about = self.output.declaration.streams.get(key.index);
         if about.and_then(|about| about.object.as_ref()) != Some(&*T::schema()) {
@@ -355,23 +356,23 @@ impl<'d> OutputStep<'_, 'd> {
         self
     }
 
-    /// Hands the step over: its values are the program's again when it returns. A stream that was not put is an error, unless this rank
-    /// has nothing of it. Collective.
+    /// Passes the step to the writer; the program may change its values when it returns. A stream that was not put is
+    /// an error, unless this rank has no values of it. Collective.
     pub fn commit(mut self) -> Result<Receipt> {
         let declared = &self.output.declaration;
         let forgotten = |index: &usize| self.data[*index].is_none() && declared.shares[*index].items > 0;
         let forgotten = (0..self.data.len()).find(forgotten);
-        let forgotten =
-            forgotten.map(|index| format!("stream {:?} was not put", declared.streams[index].name));
+        let forgotten = forgotten
+            .map(|index| format!("stream {:?} was not put in this step", declared.streams[index].name));
         if self.objection.is_none() {
             self.objection = forgotten.map(|detail| self.refuse(detail));
         }
         if self.objection.is_some() {
-            // Nothing of it is looked at.
+            // The data of an invalid step is not used.
             self.data.iter_mut().for_each(|given| *given = None);
         }
-        let board = Arc::clone(&self.output.progress);
-        self.output.take(self.data, self.objection).inspect_err(|_| board.mark_reported())
+        let progress = Arc::clone(&self.output.progress);
+        self.output.take(self.data, self.objection).inspect_err(|_| progress.mark_reported())
     }
 
     fn object(&self, index: usize, kind: ValueKind, values: u64) -> Option<String> {
@@ -393,8 +394,9 @@ impl<'d> OutputStep<'_, 'd> {
             return Some(format!("stream {name:?}: {values} values, but this rank's array has {expected}"));
         }
         let width = about.shape[0];
-        (piece.expected.is_none() && !values.is_multiple_of(width))
-            .then(|| format!("stream {name:?}: {values} values are no whole number of items of {width}"))
+        (piece.expected.is_none() && !values.is_multiple_of(width)).then(|| {
+            format!("stream {name:?}: {values} values are not a multiple of the {width} values of an item")
+        })
     }
 
     fn refuse(&self, detail: String) -> Error {

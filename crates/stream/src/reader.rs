@@ -23,10 +23,10 @@ use prefetcher::{Prefetcher, ValueLocation};
 pub use objects::StepObjects;
 pub use prefetcher::PrefetchStats;
 
-/// Bytes that are read at a time where sums are looked at.
+/// Bytes that are read at a time to compute checksums.
 const WINDOW: usize = 1 << 20;
 
-/// A stream file that is read: a snapshot of what was there when it was opened.
+/// A stream file that is open for reading: a snapshot of the time when it was opened.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -43,9 +43,9 @@ const WINDOW: usize = 1 << 20;
 ///
 ///     let reader = Reader::open(world, "memfs:levels")?;
 ///     assert!(reader.is_finished());
-///     let parcel = &reader.stored_steps()[2];
-///     assert_eq!((parcel.step, parcel.is_closing), (2, false));
-///     assert_eq!(reader.read::<f64>("level", parcel)?, [2.0; 4]);
+///     let stored = &reader.stored_steps()[2];
+///     assert_eq!((stored.step, stored.is_closing), (2, false));
+///     assert_eq!(reader.read::<f64>("level", stored)?, [2.0; 4]);
 ///     Ok::<_, aqueduct_stream::Error>(())
 /// })?;
 /// # Ok::<(), aqueduct_comm::Error>(())
@@ -60,41 +60,42 @@ pub struct Reader {
     stored_steps: Vec<StoredStep>,
     incomplete_steps: Vec<IncompleteStep>,
     finished: bool,
-    /// Whether values are compared with the checksums of their steps, and of which records they have been.
+    /// Whether values are compared with the checksums of their steps, and the records for which that was done.
     checked: bool,
     verified: Mutex<Vec<bool>>,
-    /// What is read ahead of the program.
+    /// Values that are read ahead.
     prefetcher: Mutex<Prefetcher>,
 }
 
-/// What is stored of a step, complete.
+/// The stored data of a complete step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredStep {
     /// The step, from 0.
     pub step: u64,
-    /// Whether it is what reductions had come to at the end.
+    /// True for the reductions that were stored at the end.
     pub is_closing: bool,
-    /// Its place among the records.
+    /// The number of its record.
     record: usize,
 }
 
-/// A parcel that is not complete.
+/// A batch that is not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncompleteStep {
     /// The number of its record.
     pub record: u64,
-    /// Its step, where the record tells.
+    /// The step, if the record is valid.
     pub step: Option<u64>,
-    /// Whether it was durable once: then it is damage, else it was under way when the program or the machine failed.
+    /// True if it was durable: then it is damaged; otherwise it was being written when the program or the machine
+    /// failed.
     pub was_durable: bool,
-    /// Which bytes of the data are its own, complete or not; nothing, if none of them came there. Of several records in a row that cannot be read: those
-    /// of all of them.
+    /// The bytes of the data that belong to it, complete or not; empty if there are none. For consecutive records
+    /// that cannot be read: the bytes of all of them.
     pub bytes: Range<u64>,
 }
 
 impl Reader {
-    /// The same without comparing what is read with checksums. Steps that were never synced are compared when the file is opened all the same: that
-    /// tells whether they are complete.
+    /// The same without comparing values with checksums. Steps that were never synced are compared when the file is
+    /// opened nevertheless, to determine whether they are complete.
     #[must_use]
     pub fn unchecked(mut self) -> Self {
         self.checked = false;
@@ -106,29 +107,29 @@ impl Reader {
         &self.streams
     }
 
-    /// What is complete, in order.
+    /// The complete steps, in order.
     pub fn stored_steps(&self) -> &[StoredStep] {
         &self.stored_steps
     }
 
-    /// What was begun and is not complete: steps whose record is torn or does not agree with their bytes, and bytes that no record speaks of yet.
+    /// Incomplete data: steps whose record is torn or does not match their bytes, and bytes without a record.
     pub fn incomplete_steps(&self) -> &[IncompleteStep] {
         &self.incomplete_steps
     }
 
-    /// Whether the program came to its end: nothing is missing behind the last parcel.
+    /// True if the program has ended the output: no data is missing at the end.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// The parcel of a step, if it is complete.
+    /// The data of a step, if it is complete.
     pub fn step(&self, step: u64) -> Option<&StoredStep> {
-        self.stored_steps.iter().find(|parcel| parcel.step == step && !parcel.is_closing)
+        self.stored_steps.iter().find(|stored| stored.step == step && !stored.is_closing)
     }
 
-    /// What reductions had come to at the end, if the program came to it and there were some.
+    /// The reductions that were stored at the end, if the program has ended the output and there are some.
     pub fn closing(&self) -> Option<&StoredStep> {
-        self.stored_steps.iter().find(|parcel| parcel.is_closing)
+        self.stored_steps.iter().find(|stored| stored.is_closing)
     }
 
     /// The points of a stream of points, by their numbers in the global array, in the order of its values.
@@ -136,58 +137,60 @@ impl Reader {
         Ok(&self.points[self.find(stream)?])
     }
 
-    /// Whether a parcel has something of a stream, and of how many samples its values are made.
-    pub fn samples(&self, stream: &str, parcel: &StoredStep) -> Result<Option<u64>> {
-        let entry = self.records[parcel.record].entries[self.find(stream)?];
+    /// The number of samples of the values of a stream in a step; none if the stream is not stored in it.
+    pub fn samples(&self, stream: &str, stored: &StoredStep) -> Result<Option<u64>> {
+        let entry = self.records[stored.record].entries[self.find(stream)?];
         Ok((entry.start != ABSENT).then_some(entry.samples))
     }
 
-    /// How many items a parcel has of a stream: points, elements of all boxes, items of a list; none if nothing of it is stored.
-    pub fn items(&self, stream: &str, parcel: &StoredStep) -> Result<Option<u64>> {
-        let entry = self.records[parcel.record].entries[self.find(stream)?];
+    /// The number of items of a stream in a step: points, elements of all boxes, items of a list; none if the stream
+    /// is not stored in it.
+    pub fn items(&self, stream: &str, stored: &StoredStep) -> Result<Option<u64>> {
+        let entry = self.records[stored.record].entries[self.find(stream)?];
         Ok((entry.start != ABSENT).then_some(entry.items))
     }
 
-    /// How many bytes are read ahead for a program that walks through time; 64 MiB unless it is said, 0 for none.
+    /// Sets the memory for reading ahead in bytes; the default is 64 MiB, 0 disables it.
     ///
-    /// Steps in a row, forwards or backwards, or at a distance that repeats, are a walk: while the program looks at one, the next are read, as many as
-    /// fit and eight at most.
+    /// Consecutive steps, forwards or backwards, or steps at a constant distance, are recognized as a sequence: the
+    /// next steps are read in the background, as many as fit, at most eight.
     pub fn prefetch(&self, bytes: u64) {
         self.lock_prefetcher().limit(bytes);
     }
 
-    /// What came of reading ahead.
+    /// Statistics of reading ahead.
     pub fn prefetch_stats(&self) -> PrefetchStats {
         self.lock_prefetcher().stats()
     }
 
-    /// All values of a stream in a parcel: the array or the cuboids one after the other, values of points, items of a list.
+    /// All values of a stream in a step: the array, or the boxes one after the other, values of points, items of a
+    /// list.
     ///
-    /// The first read of a parcel, by this call or another, compares all bytes of the parcel with their checksum.
-    pub fn read<T: StreamValue>(&self, stream: &str, parcel: &StoredStep) -> Result<Vec<T>> {
-        let (index, ..) = self.entry::<T>(stream, parcel)?;
+    /// The first read of a step, by this call or another, compares all bytes of the step with their checksum.
+    pub fn read<T: StreamValue>(&self, stream: &str, stored: &StoredStep) -> Result<Vec<T>> {
+        let (index, ..) = self.entry::<T>(stream, stored)?;
         let width = self.streams[index].item_bytes().unwrap_or(0);
-        let find = |parcel: &StoredStep| {
-            let (_, start, items) = self.entry::<T>(stream, parcel)?;
+        let find = |stored: &StoredStep| {
+            let (_, start, items) = self.entry::<T>(stream, stored)?;
             let bytes = items.saturating_mul(width) / size_of::<T>() as u64 * size_of::<T>() as u64;
-            let view = self.fits(View::of(start, &byte()), start, bytes, parcel)?;
+            let view = self.fits(View::of(start, &byte()), start, bytes, stored)?;
             Ok(ValueLocation { view, bytes })
         };
-        self.values(&(index, None), parcel, find)
+        self.values(&(index, None), stored, find)
     }
 
-    /// The values of a part of a stored box: of the whole domain (`number` 0), or of a cuboid. `part` is counted from the start of the
-    /// global array, so that any rank gets the block that it wants.
+    /// The values of a part of a stored box: of the whole array (`number` 0), or of a box. `part` is counted from the
+    /// start of the global array, so that any rank can read any block.
     pub fn read_part<T: StreamValue>(
         &self,
         stream: &str,
-        parcel: &StoredStep,
+        stored: &StoredStep,
         number: usize,
         part: &Hyperslab,
     ) -> Result<Vec<T>> {
-        let (index, ..) = self.entry::<T>(stream, parcel)?;
+        let (index, ..) = self.entry::<T>(stream, stored)?;
         let boxes = self.streams[index].boxes();
-        let refuse = |detail: String| Err(self.error(Kind::BadArgument, detail).in_step(parcel.step));
+        let refuse = |detail: String| Err(self.error(Kind::BadArgument, detail).in_step(stored.step));
         let Some(outer) = boxes.get(number) else {
             return refuse(format!(
                 "stream {stream:?} has {} boxes; there is no number {number}",
@@ -209,23 +212,23 @@ impl Reader {
         let width = size_of::<T>() as u64;
         let layout = Layout::bytes(width).and_then(|element| box_layout(&inner, &element, &outer.count));
         let layout = layout.map_err(|error| self.error(Kind::BadArgument, error.to_string()))?;
-        let find = |parcel: &StoredStep| {
-            let (_, start, _) = self.entry::<T>(stream, parcel)?;
+        let find = |stored: &StoredStep| {
+            let (_, start, _) = self.entry::<T>(stream, stored)?;
             let start = start.saturating_add(before * width);
             let end = (layout.true_lower_bound() + layout.true_extent()).max(0) as u64;
-            let view = self.fits(View::new(start, &byte(), &layout), start, end, parcel)?;
+            let view = self.fits(View::new(start, &byte(), &layout), start, end, stored)?;
             Ok(ValueLocation { view, bytes: layout.size() })
         };
-        self.values(&(index, Some((number, part.start.clone(), part.count.clone()))), parcel, find)
+        self.values(&(index, Some((number, part.start.clone(), part.count.clone()))), stored, find)
     }
 
-    /// Reads everything and compares it with its sums; the parcels that are not what was written.
+    /// Reads everything and compares it with its checksums; returns the damaged steps.
     pub fn verify(&self) -> Result<Vec<StoredStep>> {
         let mut damaged = Vec::new();
-        for parcel in &self.stored_steps {
-            let record = &self.records[parcel.record];
+        for stored in &self.stored_steps {
+            let record = &self.records[stored.record];
             if !checksum_matches(&self.data, &self.streams, record, None)? {
-                damaged.push(parcel.clone());
+                damaged.push(stored.clone());
             }
         }
         Ok(damaged)
@@ -239,99 +242,102 @@ impl Reader {
         self.streams.iter().position(|about| about.name == stream).ok_or_else(missing)
     }
 
-    /// The stream's number, and where its values are and how many items.
-    fn entry<T: StreamValue>(&self, stream: &str, parcel: &StoredStep) -> Result<(usize, u64, u64)> {
+    /// The number of the stream, the place of its values, and the number of items.
+    fn entry<T: StreamValue>(&self, stream: &str, step: &StoredStep) -> Result<(usize, u64, u64)> {
         let index = self.find(stream)?;
         let stored = self.streams[index].stored();
         if stored != T::KIND {
             let detail = format!("stream {stream:?} has values {stored:?}, not {:?}", T::KIND);
             return Err(self.error(Kind::NoSuchName, detail));
         }
-        let (start, items) = self.place(index, parcel)?;
+        let (start, items) = self.place(index, step)?;
         Ok((index, start, items))
     }
 
-    /// Where the values of a stream are in a parcel, and how many items.
-    fn place(&self, index: usize, parcel: &StoredStep) -> Result<(u64, u64)> {
-        let entry = self.records.get(parcel.record).map(|record| record.entries[index]);
+    /// The place of the values of a stream in a step, and the number of items.
+    fn place(&self, index: usize, stored: &StoredStep) -> Result<(u64, u64)> {
+        let entry = self.records.get(stored.record).map(|record| record.entries[index]);
         let absent = || {
             let detail = format!("stream {:?} is not stored in this step", self.streams[index].name);
-            self.error(Kind::NoSuchName, detail).in_step(parcel.step)
+            self.error(Kind::NoSuchName, detail).in_step(stored.step)
         };
         let entry = entry.filter(|entry| entry.start != ABSENT).ok_or_else(absent)?;
         Ok((entry.start, entry.items))
     }
 
-    /// A view of values, if they all lie before the end of the data. Asked before there is memory for them: the record may lie.
+    /// A view of values, if all are before the end of the data. Checked before memory is allocated: the record may be
+    /// wrong.
     fn fits(
         &self,
         view: aqueduct_file::Result<View>,
         start: u64,
         bytes: u64,
-        parcel: &StoredStep,
+        stored: &StoredStep,
     ) -> Result<View> {
         if start.checked_add(bytes).is_none_or(|end| self.data.size().is_ok_and(|size| end > size)) {
-            let detail = format!("{bytes} bytes at {start} lie behind the end of the data: it was cut off");
-            return Err(self.error(Kind::Damaged, detail).in_step(parcel.step));
+            let detail =
+                format!("{bytes} bytes at {start} are beyond the end of the data, which was truncated");
+            return Err(self.error(Kind::Damaged, detail).in_step(stored.step));
         }
-        view.map_err(|error| error.in_step(parcel.step))
+        view.map_err(|error| error.in_step(stored.step))
     }
 
-    /// Values that were read ahead, or are read now; and those that will be wanted next are asked for.
+    /// Values that were read ahead, or are read now; requests those that are expected to be read next.
     fn values<T: StreamValue>(
         &self,
         kind: &prefetcher::Kind,
-        parcel: &StoredStep,
+        stored: &StoredStep,
         find: impl Fn(&StoredStep) -> Result<ValueLocation>,
     ) -> Result<Vec<T>> {
-        let early = self.lock_prefetcher().take(kind, parcel.record);
+        let early = self.lock_prefetcher().take(kind, stored.record);
         let values = match early {
             Some(bytes) => {
                 let mut values = bytemuck::zeroed_vec(bytes.len() / size_of::<T>());
                 bytemuck::cast_slice_mut(&mut values).copy_from_slice(&bytes);
                 values
             }
-            None => self.read_now(&find(parcel)?, parcel)?,
+            None => self.read_now(&find(stored)?, stored)?,
         };
         let whole = kind.1.is_none().then(|| (kind.0, bytemuck::cast_slice(&values)));
-        self.check(parcel, whole)?;
+        self.check(stored, whole)?;
         let next =
-            |record: usize| find(self.stored_steps.iter().find(|parcel| parcel.record == record)?).ok();
-        self.lock_prefetcher().request_next(&self.data, kind, parcel.record, next);
+            |record: usize| find(self.stored_steps.iter().find(|stored| stored.record == record)?).ok();
+        self.lock_prefetcher().request_next(&self.data, kind, stored.record, next);
         Ok(values)
     }
 
-    fn read_now<T: StreamValue>(&self, want: &ValueLocation, parcel: &StoredStep) -> Result<Vec<T>> {
+    fn read_now<T: StreamValue>(&self, want: &ValueLocation, stored: &StoredStep) -> Result<Vec<T>> {
         let mut values = bytemuck::zeroed_vec(want.bytes as usize / size_of::<T>());
         let read = self.data.with_view(&want.view).read(&mut values);
-        let read = read.map_err(|error| error.in_step(parcel.step))?.bytes();
+        let read = read.map_err(|error| error.in_step(stored.step))?.bytes();
         if read < want.bytes {
             let (bytes, start) = (want.bytes, want.view.displacement());
-            let detail = format!("only {read} of {bytes} bytes at {start} are there: it was cut off");
-            return Err(self.error(Kind::Damaged, detail).in_step(parcel.step));
+            let detail = format!("only {read} of {bytes} bytes at {start} exist: the data was truncated");
+            return Err(self.error(Kind::Damaged, detail).in_step(stored.step));
         }
         Ok(values)
     }
 
-    /// Compares the bytes of a parcel with their checksum, once. Those of a stream that are in memory already are not read again.
-    fn check(&self, parcel: &StoredStep, known: Option<(usize, &[u8])>) -> Result<()> {
+    /// Compares the bytes of a step with their checksum, once. The bytes of a stream that are in memory already are
+    /// not read again.
+    fn check(&self, stored: &StoredStep, known: Option<(usize, &[u8])>) -> Result<()> {
         let is_verified = |verified: &Mutex<Vec<bool>>| {
             verified
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .get(parcel.record)
+                .get(stored.record)
                 .copied()
                 .unwrap_or(false)
         };
         if !self.checked || is_verified(&self.verified) {
             return Ok(());
         }
-        let right = checksum_matches(&self.data, &self.streams, &self.records[parcel.record], known);
-        if !right.map_err(|error| error.in_step(parcel.step))? {
-            let detail = "its bytes do not have the checksum that they were written with; restore the file, or read it with `Reader::unchecked`";
-            return Err(self.error(Kind::Damaged, detail.to_owned()).in_step(parcel.step));
+        let right = checksum_matches(&self.data, &self.streams, &self.records[stored.record], known);
+        if !right.map_err(|error| error.in_step(stored.step))? {
+            let detail = "its bytes do not match their checksum; restore the file, or read it with `Reader::unchecked`";
+            return Err(self.error(Kind::Damaged, detail.to_owned()).in_step(stored.step));
         }
-        self.verified.lock().unwrap_or_else(PoisonError::into_inner)[parcel.record] = true;
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner)[stored.record] = true;
         Ok(())
     }
 
@@ -348,7 +354,8 @@ fn byte() -> Layout {
     aqueduct_file::layout::Basic::Byte.into()
 }
 
-/// Whether the data of a record has the sum that it says; not, if there is less data. All values of one stream may be in memory already.
+/// True if the data of a record has its checksum; false if data is missing. All values of one stream may be in memory
+/// already.
 fn checksum_matches(
     data: &File,
     abouts: &[StreamInfo],

@@ -1,19 +1,19 @@
-//! The bytes of `<name>.steps`: see `docs/format-stream.md`. Nothing here touches a file.
+//! The bytes of `<name>.steps`: see `docs/format-stream.md`. No I/O.
 
-/// The only version there is.
+/// The version of the format.
 pub(crate) const VERSION: u32 = 1;
-/// What everything in the file is a multiple of.
+/// All parts of the file begin at multiples of this number of bytes.
 pub(crate) const UNIT: u64 = 512;
-/// Marks a stream that is not in a parcel.
+/// The offset of a stream that is not in a batch.
 pub(crate) const ABSENT: u64 = u64::MAX;
 
 const HEADER_MAGIC: [u8; 8] = *b"AQUESTEP";
 const RECORD_MAGIC: [u8; 8] = *b"AQUERECD";
-/// Where the entries of a record begin, and what one takes.
+/// The offset of the entries of a record, and the bytes of one.
 const ENTRIES: usize = 72;
 const ENTRY: usize = 24;
 
-/// The start of the file.
+/// The header of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StepsHeader {
     pub(crate) id: u64,
@@ -25,17 +25,17 @@ pub(crate) struct StepsHeader {
     pub(crate) records: u64,
 }
 
-/// Why there is no header.
+/// Why there is no valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepsHeaderError {
-    /// Nothing was written there.
+    /// The bytes are zeros: nothing was written there.
     Empty,
-    /// Something else, or something torn.
+    /// Another kind of file, or a torn header.
     Damaged,
     Version(u32),
 }
 
-/// What a record is of.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordType {
     Step = 1,
@@ -43,7 +43,7 @@ pub(crate) enum RecordType {
     End = 3,
 }
 
-/// What a parcel has of a stream.
+/// The part of a stream in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordEntry {
     pub(crate) start: u64,
@@ -55,7 +55,7 @@ impl RecordEntry {
     pub(crate) const NONE: Self = Self { start: ABSENT, items: 0, samples: 0 };
 }
 
-/// A parcel that is complete if its sum is right.
+/// The record of a batch, which is complete if its checksum is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StepRecord {
     pub(crate) number: u64,
@@ -69,7 +69,7 @@ pub(crate) struct StepRecord {
     pub(crate) entries: Vec<RecordEntry>,
 }
 
-/// Bytes of a record in a file of so many streams.
+/// Bytes of a record in a file of this number of streams.
 pub(crate) fn record_size(streams: usize) -> usize {
     (ENTRIES + ENTRY * streams + 4).next_multiple_of(UNIT as usize)
 }
@@ -130,7 +130,7 @@ impl StepRecord {
         bytes
     }
 
-    /// The record of this number in a file of so many streams; none if it is not one, or is torn.
+    /// Decodes the record of this number in a file of this number of streams; none if it is not one, or is torn.
     pub(crate) fn decode(bytes: &[u8], id: u64, number: u64, streams: usize) -> Option<Self> {
         let sound = bytes.len() == record_size(streams)
             && bytes[..8] == RECORD_MAGIC
@@ -161,7 +161,7 @@ impl StepRecord {
     }
 }
 
-/// Ends bytes with their CRC.
+/// Appends the CRC of the bytes.
 fn seal(bytes: &mut [u8]) {
     let at = bytes.len() - 4;
     let sum = crc32c::crc32c(&bytes[..at]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_and_every_change_is_noticed() {
+    fn records_are_decoded_and_every_change_is_detected() {
         for streams in [0, 1, 18, 19] {
             let bytes = record(streams).encode(99);
             assert_eq!(bytes.len(), if streams < 19 { 512 } else { 1024 });
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_come_back_and_every_change_is_noticed() {
+    fn headers_are_decoded_and_every_change_is_detected() {
         let header = StepsHeader {
             id: 1,
             description_length: 2,

@@ -1,4 +1,4 @@
-//! The seam between streams and where they are stored.
+//! Targets: where the batches of an output are stored.
 
 mod array_blocks;
 #[cfg(feature = "hdf5")]
@@ -18,68 +18,69 @@ pub use self::stream_offsets::StreamOffsets;
 
 use crate::error::{Error, Result};
 
-/// What is stored of a step: the same streams on all ranks.
+/// The stored data of a step: the same streams on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepBatch {
     /// The step, from 0.
     pub step: u64,
-    /// Whether it is what was left in memory at the end.
+    /// True for the reductions that are stored at the end.
     pub closing: bool,
-    /// The streams that it holds, in the order of their declaration.
+    /// The streams of the batch, in the order of their declaration.
     pub entries: Vec<BatchEntry>,
 }
 
-/// A stream in a parcel.
+/// A stream in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchEntry {
-    /// Which one.
+    /// The number of the stream.
     pub stream: usize,
-    /// Of how many samples a value was made.
+    /// The number of samples of each value.
     pub samples: u64,
-    /// How many items this rank has of it.
+    /// The number of items of this rank.
     pub items: u64,
 }
 
-/// Where parcels are stored: a file of this library, or a format of its own.
+/// A target of batches: a stream file, or another format.
 ///
-/// All ranks have one, and call its methods in the same order; in the thread mode, from their I/O threads. An outcome is the same on all
-/// ranks. After an error nothing more is asked of it.
+/// All ranks have one and call its methods in the same order; in thread mode, their I/O threads do. Outcomes are the
+/// same on all ranks. After an error no method is called.
 pub trait OutputTarget: Send {
-    /// Stores a parcel and makes it visible to readers. Collective: all streams of it in one operation. Where this rank's values go, its
-    /// declaration says; their bytes come from `supply`, stream by stream.
-    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()>;
+    /// Stores a batch and makes it visible to readers. Collective: all streams of the batch in one operation. The
+    /// declaration has the places of this rank's values; `source` provides their bytes, stream by stream.
+    fn write(&mut self, batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<()>;
 
-    /// Whether what was synced outlives a restart of the machine, the same on all ranks. Where it does not, no step is ever reported as durable. A target
-    /// around another one asks that.
+    /// True if synced data survives a restart of the machine, the same on all ranks. Otherwise no step is reported as
+    /// durable. A target around another one returns the answer of that.
     fn is_persistent(&self) -> bool {
         false
     }
 
-    /// Makes durable what was stored so far. Collective.
+    /// Makes all stored batches durable. Collective.
     fn sync(&mut self) -> Result<()>;
 
-    /// Makes everything durable, notes that the program came to its end after so many steps, and lets go. Collective.
+    /// Makes everything durable and records that the program has ended after this number of steps. Collective.
     fn finish(self: Box<Self>, steps: u64) -> Result<()>;
 }
 
-/// The bytes of a parcel that this rank has, in chunks that fit a buffer. Each holds whole values.
+/// The bytes of this rank in a batch, in chunks that fit a buffer. Each chunk has whole values.
 pub trait ChunkSource {
-    /// How many chunks there are.
+    /// The number of chunks.
     fn chunks(&self) -> u64;
 
-    /// Why this rank has no bytes to give, where that is known before they are asked for.
+    /// The error of this rank, if it is known before the first chunk is requested.
     fn refusal(&self) -> Option<Error> {
         None
     }
 
-    /// The next chunk; nothing behind the last one. An error means that this rank has no bytes to give: it takes part with the error.
+    /// The next chunk; empty after the last one. An error means that this rank has no bytes: it takes part with the
+    /// error.
     fn next(&mut self) -> Result<&[u8]>;
 
-    /// The chunk that `next` gave last; nothing where it gave none.
+    /// The chunk that `next` returned last; empty if it returned none.
     fn current(&self) -> &[u8];
 }
 
-/// Ranks that take part with an error.
+/// The source of a rank that takes part with an error.
 pub(crate) struct FailedSource(pub(crate) Error);
 
 impl ChunkSource for FailedSource {

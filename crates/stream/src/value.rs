@@ -1,4 +1,4 @@
-//! The kinds of values that streams carry.
+//! Kinds of values in streams.
 
 use aqueduct_comm::Plain;
 use serde::{Deserialize, Serialize};
@@ -32,13 +32,13 @@ impl ValueKind {
     }
 }
 
-/// A number that streams carry.
+/// A number that streams can store.
 #[diagnostic::on_unimplemented(
     message = "streams have no kind for arrays of `{Self}`",
     note = "store a complex array as an array with a last dimension of 2, f16 as f32, bool as u8; or use a stream of objects"
 )]
 pub trait StreamValue: Plain + sealed::SealedStreamValue {
-    /// Which kind it is.
+    /// The kind of this type.
     const KIND: ValueKind;
 
     #[doc(hidden)]

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::ensure;
 use aqueduct::comm::{Comm, Launch, Op};
 use aqueduct::stream::{
-    Hyperslab, Error, Options, Output, OutputMode, OutputReport, Role, Stream, StreamKey, Streams,
+    Error, Hyperslab, Options, Output, OutputMode, OutputReport, Role, Stream, StreamKey, Streams,
     split_io_servers,
 };
 use rustix::time::ClockId;

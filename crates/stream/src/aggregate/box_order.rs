@@ -1,9 +1,9 @@
-//! Boxes in the order of the file. Pure.
+//! Boxes in file order. Pure.
 
 use aqueduct_file::hyperslab::Hyperslab;
 
-/// The same elements as boxes of which each ends, in an array of this shape, before the next begins. As few as neighbours allow: boxes that
-/// make a larger one become it; those that interlock are taken apart along their slowest dimension.
+/// The same elements as boxes that do not interleave in an array of this shape, in file order. Boxes that form a
+/// larger one are merged; those that interleave are split along their slowest dimension.
 pub(crate) fn boxes_in_file_order(boxes: &[Hyperslab], shape: &[u64]) -> Vec<Hyperslab> {
     let mut boxes: Vec<Hyperslab> = boxes.iter().filter(|one| !one.is_empty()).cloned().collect();
     while join(&mut boxes) {}
@@ -12,7 +12,7 @@ pub(crate) fn boxes_in_file_order(boxes: &[Hyperslab], shape: &[u64]) -> Vec<Hyp
     ordered
 }
 
-/// Joins two boxes that make a larger one; whether there were any.
+/// Merges two boxes that form a larger one; false if there are none.
 fn join(boxes: &mut Vec<Hyperslab>) -> bool {
     boxes.sort_by(|one, two| one.start.cmp(&two.start));
     for first in 0..boxes.len() {
@@ -27,7 +27,7 @@ fn join(boxes: &mut Vec<Hyperslab>) -> bool {
     false
 }
 
-/// Two boxes as one: alike in all dimensions but one, in which the second begins where the first ends.
+/// Two boxes as one: equal in all dimensions but one, in which the second begins where the first ends.
 fn joined(one: &Hyperslab, two: &Hyperslab) -> Option<Hyperslab> {
     let alike = |axis: &usize| one.start[*axis] == two.start[*axis] && one.count[*axis] == two.count[*axis];
     let mut others = (0..one.start.len()).filter(|axis| !alike(axis));
@@ -40,7 +40,7 @@ fn joined(one: &Hyperslab, two: &Hyperslab) -> Option<Hyperslab> {
     })
 }
 
-/// Puts boxes in the order of their elements; those that reach into one another are sliced.
+/// Sorts boxes in file order; those that interleave are split.
 fn arrange(mut boxes: Vec<Hyperslab>, shape: &[u64], ordered: &mut Vec<Hyperslab>) {
     boxes.sort_by_key(|one| first(one, shape));
     let mut boxes = boxes.into_iter().peekable();
@@ -59,7 +59,8 @@ fn arrange(mut boxes: Vec<Hyperslab>, shape: &[u64], ordered: &mut Vec<Hyperslab
     }
 }
 
-/// A box cut along its slowest dimension. A single row stays one: rows that share no element do not reach into one another.
+/// A box, split along its slowest dimension. A single row is not split: rows without common elements do not
+/// interleave.
 fn slices(one: &Hyperslab) -> Vec<Hyperslab> {
     let rows = one.count.len() - 1;
     let Some(axis) = (0..rows).find(|axis| one.count[*axis] > 1) else { return vec![one.clone()] };
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_of_neighbours_become_one() {
+    fn neighbouring_blocks_are_merged() {
         // Four columns of an 8 × 8 array, and four quarters of it.
         let columns: Vec<Hyperslab> = (0..4).map(|at| Hyperslab::new([0, 2 * at], [8, 2])).collect();
         assert_eq!(boxes_in_file_order(&columns, &[8, 8]), [Hyperslab::whole(&[8, 8])]);
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_that_interlock_are_taken_apart_no_further_than_needed() {
+    fn boxes_that_interleave_are_split_no_further_than_needed() {
         // Two of the columns with a gap between them, and a box below both.
         let boxes =
             [Hyperslab::new([0, 0], [2, 3]), Hyperslab::new([0, 5], [2, 3]), Hyperslab::new([2, 1], [6, 4])];

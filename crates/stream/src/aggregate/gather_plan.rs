@@ -1,4 +1,4 @@
-//! How the bytes of a parcel of a group are put together: window by window, from what the members have. Pure.
+//! How the bytes of a group's batch are assembled from those of the members, window by window. Pure.
 
 use std::ops::Range;
 
@@ -6,12 +6,13 @@ use aqueduct_file::layout::{LayoutError, Pattern};
 
 use crate::pack::chunk_bounds::ChunkBounds;
 
-/// A parcel of a group. Its bytes are in the order of the file; so are those of each member among them, so that a window of the one is a range of the other.
+/// A batch of a group. Its bytes are in file order, and so are those of each member among them: a window of the group
+/// is a range of each member.
 #[derive(Clone, Debug)]
 pub(crate) struct GatherPlan {
-    /// Where each member's bytes lie.
+    /// The places of each member's bytes.
     member_patterns: Vec<Pattern>,
-    /// How many items the group has of each stream of the parcel.
+    /// The number of items of the group for each stream of the batch.
     items: Vec<u64>,
     bounds: ChunkBounds,
 }
@@ -29,7 +30,7 @@ impl GatherPlan {
         self.bounds.bytes()
     }
 
-    /// How many windows of at most so many bytes there are.
+    /// The number of windows of at most `capacity` bytes.
     pub(crate) fn windows(&self, capacity: u64) -> u64 {
         self.bounds.count(capacity)
     }
@@ -39,13 +40,13 @@ impl GatherPlan {
         start..self.bounds.end(start, capacity)
     }
 
-    /// Which of a member's bytes lie in a window.
+    /// The bytes of a member that are in a window.
     pub(crate) fn member_range(&self, member: usize, window: &Range<u64>) -> Range<u64> {
         let spot = &self.member_patterns[member];
         spot.data_within(window.start as i64..window.end as i64).unwrap_or(0..0)
     }
 
-    /// Where these of a member's bytes lie in the window, if they lie side by side.
+    /// The place of these bytes of a member in the window, if they are contiguous there.
     pub(crate) fn contiguous_run(
         &self,
         member: usize,
@@ -57,7 +58,7 @@ impl GatherPlan {
         (run.len == bytes.end - bytes.start).then(|| start..start + run.len as usize)
     }
 
-    /// Puts a member's bytes, from number `first` of them on, into the window that begins at `start`.
+    /// Copies a member's bytes, from number `first` on, into the window that begins at `start`.
     pub(crate) fn scatter(
         &self,
         member: usize,

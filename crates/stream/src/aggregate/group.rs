@@ -1,4 +1,4 @@
-//! Several ranks as one: what a group of neighbouring ranks holds, seen by the one of them (or by the server) that writes for all. Pure.
+//! A group of consecutive ranks, as the leader or server that writes for all of them sees it. Pure.
 
 use aqueduct_file::layout::{Layout, LayoutError, Member};
 
@@ -9,18 +9,19 @@ use crate::declare::rank_share::{RankShare, shift_layout};
 use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use aqueduct_file::hyperslab::Hyperslab;
 
-/// A group of ranks that follow one another, as one rank with more boxes.
+/// A group of consecutive ranks, as one rank with more boxes.
 #[derive(Clone, Debug)]
 pub(crate) struct AggregationGroup {
-    /// What the writer declares for all of them.
+    /// The declaration of the writer for all of them.
     pub(crate) declaration: Declaration,
-    /// Where each member's bytes lie among those of the group: one list per stream. Nothing for lists, whose items change.
+    /// The places of each member's bytes among those of the group: one list per stream. Empty for lists, whose items
+    /// change.
     member_layouts: Vec<Vec<Layout>>,
     members: usize,
 }
 
 impl AggregationGroup {
-    /// Merges what the members have, in the order of their ranks: one share for each stream.
+    /// Merges the shares of the members, in the order of their ranks: one share for each stream.
     pub(crate) fn new(abouts: &[StreamInfo], members: &[Vec<MemberShare>]) -> Result<Self, LayoutError> {
         let (mut pieces, mut spots, mut points) = (Vec::new(), Vec::new(), Vec::new());
         for (stream, about) in abouts.iter().enumerate() {
@@ -51,7 +52,7 @@ impl AggregationGroup {
         Ok(Self { declaration: declared, member_layouts: spots, members: members.len() })
     }
 
-    /// How a parcel of these streams is put together; `items` has, for each member, its number of items of each stream.
+    /// How a batch of these streams is assembled; `items` has, for each member, its number of items of each stream.
     pub(crate) fn gather_plan(
         &self,
         streams: &[usize],
@@ -87,7 +88,7 @@ impl AggregationGroup {
     }
 }
 
-/// Points follow one another in the order of the ranks: where they lie in the stream, and each member's among them.
+/// Points are in the order of the ranks: their places in the stream, and those of each member among them.
 fn points_of(
     about: &StreamInfo,
     shares: &[&MemberShare],
@@ -106,7 +107,7 @@ fn points_of(
     Ok((shift_layout(&value.contiguous(count)?, first * width)?, spots))
 }
 
-/// Boxes in the order of the file: where they lie in the stream, and each member's part of them among the bytes of all.
+/// Boxes in file order: their places in the stream, and each member's part of them among the bytes of all.
 fn boxes_of(
     about: &StreamInfo,
     shares: &[&MemberShare],
@@ -145,9 +146,9 @@ mod tests {
     use crate::value::ValueKind;
     use aqueduct_testkit::rng::SeededRng;
 
-    /// Random cuts of an array: whoever writes, each byte of each member goes to the same place in the file.
+    /// Random blocks of an array: every byte of each member is stored at the same place, whichever rank writes it.
     #[test]
-    fn a_group_stores_what_its_members_would() {
+    fn a_group_stores_the_bytes_of_its_members() {
         for number in 0..300 {
             let mut seed = SeededRng::new(number);
             let shape: Vec<u64> = (0..3).map(|_| 1 + seed.number() % 5).collect();
@@ -183,17 +184,17 @@ mod tests {
         };
         let members: Vec<Vec<MemberShare>> = streams.iter().map(member).collect();
         let group = AggregationGroup::new(std::slice::from_ref(&about), &members).unwrap();
-        let assembly = group.gather_plan(&[0], &vec![vec![0]; members.len()]).unwrap();
+        let plan = group.gather_plan(&[0], &vec![vec![0]; members.len()]).unwrap();
         let place = &group.declaration.shares[0].place;
         assert!(place.size() == 0 || place.is_sorted(), "seed {number}");
-        let mut data = vec![0u8; assembly.bytes() as usize];
+        let mut data = vec![0u8; plan.bytes() as usize];
         let mut expected = std::collections::HashMap::new();
         for (at, stream) in streams.iter().enumerate() {
             let own = RankShare::new(stream, &about, 0).unwrap().place;
             let bytes: Vec<u8> = (0..own.size()).map(|byte| (at as u64 * 50 + byte) as u8).collect();
             let places = own.runs(..).flat_map(|run| run.offset..run.end());
             expected.extend(places.zip(bytes.clone()));
-            assembly.member_pattern(at).scatter(&bytes, 0, &mut data).unwrap();
+            plan.member_pattern(at).scatter(&bytes, 0, &mut data).unwrap();
         }
         let places = place.runs(..).flat_map(|run| run.offset..run.end());
         let found: std::collections::HashMap<i64, u8> = places.zip(data).collect();

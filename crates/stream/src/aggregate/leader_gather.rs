@@ -1,4 +1,4 @@
-//! Bytes of a group on their way to its leader, window by window.
+//! Gathering the bytes of a group at its leader, window by window.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,31 +9,31 @@ use super::GatherPlan;
 use crate::error::{Error, Kind, Result};
 use crate::target::ChunkSource;
 
-/// Bytes of a rank in other portions than its chunks.
+/// The bytes of a rank in portions that differ from its chunks.
 pub(super) struct PortionReader<'a> {
-    supply: &'a mut dyn ChunkSource,
-    /// How long the current chunk is, and how much of it was shown.
+    source: &'a mut dyn ChunkSource,
+    /// The length of the current chunk, and how much of it was used.
     length: usize,
     at: usize,
-    /// A portion that lies in several chunks.
+    /// A portion that is in several chunks.
     joined: Vec<u8>,
 }
 
 impl<'a> PortionReader<'a> {
-    pub(super) fn new(supply: &'a mut dyn ChunkSource) -> Self {
-        Self { supply, length: 0, at: 0, joined: Vec::new() }
+    pub(super) fn new(source: &'a mut dyn ChunkSource) -> Self {
+        Self { source, length: 0, at: 0, joined: Vec::new() }
     }
 
-    /// Shows the next so many bytes; none of them, and an error, if they cannot be had.
+    /// Calls `show` with the next bytes; with none, and an error, if they are not available.
     fn with<R>(&mut self, bytes: usize, show: impl FnOnce(&[u8]) -> R) -> (Result<()>, R) {
         match self.advance(bytes) {
             Ok(true) => (Ok(()), show(&self.joined)),
-            Ok(false) => (Ok(()), show(&self.supply.current()[self.at - bytes..self.at])),
+            Ok(false) => (Ok(()), show(&self.source.current()[self.at - bytes..self.at])),
             Err(error) => (Err(error), show(&[])),
         }
     }
 
-    /// Goes on by so many bytes; whether they lie in several chunks, and were joined.
+    /// Moves forward by this number of bytes; true if they are in several chunks and were joined.
     fn advance(&mut self, bytes: usize) -> Result<bool> {
         if self.at == self.length && bytes > 0 {
             self.next()?;
@@ -43,11 +43,11 @@ impl<'a> PortionReader<'a> {
             return Ok(false);
         }
         self.joined.clear();
-        // No more than is needed: it counts.
+        // Exactly as much as needed, because it is counted.
         self.joined.reserve_exact(bytes);
         loop {
             let now = (self.length - self.at).min(bytes - self.joined.len());
-            self.joined.extend_from_slice(&self.supply.current()[self.at..self.at + now]);
+            self.joined.extend_from_slice(&self.source.current()[self.at..self.at + now]);
             self.at += now;
             if self.joined.len() == bytes {
                 return Ok(true);
@@ -58,7 +58,7 @@ impl<'a> PortionReader<'a> {
 
     fn next(&mut self) -> Result<()> {
         (self.length, self.at) = (0, 0);
-        self.length = self.supply.next()?.len();
+        self.length = self.source.next()?.len();
         if self.length == 0 {
             let detail = "a rank has fewer bytes than it declared";
             return Err(Error::new(Kind::BadArgument, "write", "the output", detail));
@@ -67,7 +67,7 @@ impl<'a> PortionReader<'a> {
     }
 }
 
-/// What a member hands over.
+/// The bytes that a member sends.
 pub(super) struct MemberSource<'a> {
     pub(super) group: &'a Comm,
     pub(super) name: &'a str,
@@ -79,7 +79,7 @@ pub(super) struct MemberSource<'a> {
 }
 
 impl MemberSource<'_> {
-    /// Gives the bytes of the next window.
+    /// Sends the bytes of the next window.
     fn give(&mut self) -> Result<()> {
         let (group, bytes) = (self.group, self.wanted[self.next] as usize);
         self.next += 1;
@@ -89,7 +89,7 @@ impl MemberSource<'_> {
         mine
     }
 
-    /// Gives all that is left, whatever becomes of it.
+    /// Sends the rest, even after a failure.
     pub(super) fn give_rest(&mut self) -> Result<()> {
         let mut outcome = Ok(());
         while self.next < self.wanted.len() {
@@ -103,7 +103,7 @@ impl MemberSource<'_> {
     }
 }
 
-/// What a leader gathers.
+/// The bytes that a leader gathers.
 pub(super) struct LeaderGather<'a> {
     pub(super) group: &'a Comm,
     pub(super) name: &'a str,
@@ -111,18 +111,18 @@ pub(super) struct LeaderGather<'a> {
     /// Bytes of the largest window.
     pub(super) capacity: u64,
     pub(super) own: PortionReader<'a>,
-    /// Of the leader's own bytes, for each window.
+    /// The leader's own bytes for each window.
     pub(super) wanted: &'a [u64],
     pub(super) next: usize,
-    /// Where the next window begins.
+    /// The start of the next window.
     pub(super) start: u64,
-    /// For members whose bytes lie apart in a window: kept, so that their pages are.
+    /// Memory for members whose bytes are not contiguous in a window; kept, so that its pages stay allocated.
     pub(super) apart: &'a mut Vec<Vec<u8>>,
     pub(super) memory_peak: &'a AtomicU64,
 }
 
 impl LeaderGather<'_> {
-    /// Puts the next window together: bytes that lie side by side go straight to their place.
+    /// Assembles the next window: contiguous bytes are received at their place.
     pub(super) fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
         let window = self.plan.window(self.start, self.capacity);
         let length = (window.end - window.start) as usize;
@@ -154,7 +154,7 @@ impl LeaderGather<'_> {
         put
     }
 
-    /// Memory for bytes that lie apart; what windows before have left of it is let go where both would be more than a window.
+    /// Memory for bytes that are not contiguous; that of earlier windows is freed if both would exceed a window.
     fn take_apart(&mut self, parts: &[Range<u64>]) -> Vec<Vec<u8>> {
         let mut apart = std::mem::take(self.apart);
         apart.resize(parts.len(), Vec::new());
@@ -166,7 +166,7 @@ impl LeaderGather<'_> {
         apart
     }
 
-    /// Members give all their windows, also where nobody asks for them any more.
+    /// Receives the windows of the members, which send all of them even after a failure.
     pub(super) fn take_rest(&mut self) -> Result<()> {
         while self.next < self.wanted.len() {
             let mut nowhere: Vec<&mut [u8]> = (0..self.group.size()).map(|_| &mut [][..]).collect();
@@ -175,7 +175,7 @@ impl LeaderGather<'_> {
         Ok(())
     }
 
-    /// The members' bytes of the next window, in their places; how many each gave.
+    /// Receives the members' bytes of the next window at these places; returns how many each sent.
     fn gather_window(&mut self, places: &mut [&mut [u8]]) -> Result<Vec<usize>> {
         let (group, bytes) = (self.group, self.wanted[self.next] as usize);
         self.next += 1;
@@ -188,16 +188,16 @@ impl LeaderGather<'_> {
     fn check(&self, given: &[usize], parts: &[Range<u64>]) -> Result<()> {
         let wrong = given.iter().zip(parts).position(|(given, part)| *given as u64 != part.end - part.start);
         wrong.map_or(Ok(()), |member| {
-            let detail = format!("rank {member} of the group could not give its bytes");
+            let detail = format!("rank {member} of the group could not send its bytes");
             Err(Error::new(Kind::BadArgument, "write", self.name, detail))
         })
     }
 }
 
-/// Where each member's bytes of a window go: members whose bytes follow one another share out the window itself.
+/// The destination of each member's bytes of a window: members whose bytes are contiguous share the window itself.
 struct WindowSlices<'a> {
     each: Vec<&'a mut [u8]>,
-    /// Members whose bytes lie apart.
+    /// Members whose bytes are not contiguous.
     scattered: Vec<usize>,
     rest: &'a mut [u8],
     done: usize,

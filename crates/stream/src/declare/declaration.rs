@@ -1,4 +1,4 @@
-//! Streams on which all ranks have agreed, with this rank's piece of each.
+//! The streams on which all ranks have agreed, and this rank's part of each.
 
 use std::collections::HashSet;
 
@@ -11,18 +11,18 @@ use crate::declare::stream_info::{StreamFileMetadata, StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result, agree};
 use aqueduct_file::hyperslab::Hyperslab;
 
-/// All streams of an output.
+/// The streams of an output.
 #[derive(Clone, Debug)]
 pub struct Declaration {
     pub(crate) streams: Vec<StreamInfo>,
     pub(crate) shares: Vec<RankShare>,
-    /// This rank's points of each stream, and how many those of the ranks before it are.
+    /// This rank's points of each stream, and the number of points of the ranks before it.
     pub(crate) points: Vec<(Vec<u64>, u64)>,
     pub(crate) replace: bool,
 }
 
 impl Declaration {
-    /// Checks what each rank declares alone, and all of them together. Collective.
+    /// Checks the declaration of each rank, and those of all ranks together. Collective.
     pub(crate) fn new(comm: &Comm, file: &str, streams: &Streams) -> Result<Self> {
         let mut abouts: Vec<StreamInfo> =
             streams.streams.iter().map(|(stream, kind)| StreamInfo::new(stream, *kind)).collect();
@@ -43,7 +43,8 @@ impl Declaration {
         Ok(Self { streams: abouts, shares: pieces, points, replace: false })
     }
 
-    /// Whether the output takes the place of a file that exists: [`Options::replace`](crate::Options::replace). Targets refuse existing files otherwise.
+    /// True if the output replaces a file that exists: [`Options::replace`](crate::Options::replace). Otherwise
+    /// targets refuse existing files.
     pub fn replaces(&self) -> bool {
         self.replace
     }
@@ -53,26 +54,27 @@ impl Declaration {
         &self.streams
     }
 
-    /// What this rank stores in a step, at most, as far as that is known: lists, and what is stored at the end, are not counted.
+    /// Bytes that this rank stores in a step at most, without lists and reductions that are stored at the end.
     pub(crate) fn bytes_of_a_step(&self) -> u64 {
         let during = |about: &StreamInfo| about.reduction == Reduction::None || about.every.is_some();
         let streams = self.streams.iter().zip(&self.shares).filter(|(about, _)| during(about));
         streams.map(|(about, piece)| piece.items * about.stored().width()).sum()
     }
 
-    /// The parts of a stream's [boxes](StreamInfo::boxes) that this rank stores, in the order of its values: the number of the box, and the part,
-    /// counted from the start of the global array. None of points and lists.
+    /// The parts of a stream's [boxes](StreamInfo::boxes) that this rank stores, in the order of its values: the
+    /// number of the box, and the part, counted from the start of the global array. Empty for points and lists.
     pub fn parts(&self, stream: usize) -> &[(usize, Hyperslab)] {
         &self.shares[stream].parts
     }
 
-    /// The points of a stream that this rank stores, in the order of its values, and how many those of the ranks before it are.
+    /// The points of a stream that this rank stores, in the order of its values, and the number of points of the
+    /// ranks before it.
     pub fn points(&self, stream: usize) -> (&[u64], u64) {
         let (points, before) = &self.points[stream];
         (points, *before)
     }
 
-    /// Where this rank's values of a stream lie in the stream's part of a parcel; of a list, one item.
+    /// The layout of this rank's values in the stream's part of a batch; for a list, of one item.
     pub fn place(&self, stream: usize) -> &aqueduct_file::layout::Layout {
         &self.shares[stream].place
     }
@@ -82,7 +84,7 @@ fn refuse(file: &str, kind: Kind, detail: String) -> Error {
     Error::new(kind, "create", file, detail)
 }
 
-/// Values are stored as memory has them, and the format says that they are little-endian.
+/// Values are stored as they are in memory, and the format is little-endian.
 fn check_host_byte_order(file: &str) -> Result<()> {
     if cfg!(target_endian = "little") {
         return Ok(());
@@ -101,16 +103,16 @@ fn check_alone(file: &str, streams: &Streams, abouts: &[StreamInfo]) -> Result<(
     Ok(())
 }
 
-/// How many points of each stream the ranks before this one have; all of them together are noted.
+/// The number of points of each stream on the ranks before this one; the totals are stored in the declaration.
 fn count_points(comm: &Comm, file: &str, streams: &Streams, abouts: &mut [StreamInfo]) -> Result<Vec<u64>> {
-    let talk = |error: aqueduct_comm::Error| Error::from_comm("create", file, &error);
+    let lost = |error: aqueduct_comm::Error| Error::from_comm("create", file, &error);
     let count = |(stream, _): &(Stream, _)| match &stream.sampled {
         SampledRegion::Points(points) => points.len() as u64,
         _ => 0,
     };
     let counts: Vec<u64> = streams.streams.iter().map(count).collect();
-    let before = comm.exclusive_scan(Op::Sum, &counts).map_err(talk)?;
-    let totals = comm.allreduce(Op::Sum, &counts).map_err(talk)?;
+    let before = comm.exclusive_scan(Op::Sum, &counts).map_err(lost)?;
+    let totals = comm.allreduce(Op::Sum, &counts).map_err(lost)?;
     for (about, total) in abouts.iter_mut().zip(totals) {
         if let StreamRegion::Points(points) = &mut about.region {
             *points = total;
@@ -119,12 +121,12 @@ fn count_points(comm: &Comm, file: &str, streams: &Streams, abouts: &mut [Stream
     Ok(before.unwrap_or_else(|| vec![0; counts.len()]))
 }
 
-/// No element may be held by two ranks: which of them would be stored?
+/// Fails if two ranks hold the same element.
 fn check_blocks(comm: &Comm, file: &str, streams: &Streams) -> Result<()> {
     let blocks = streams.streams.iter().map(|(stream, _)| &stream.block);
     let mine: Vec<u64> =
         blocks.flat_map(|block| [block.start.clone(), block.count.clone()].concat()).collect();
-    // All ranks have declared arrays of the same dimensions, so that all give equally many numbers.
+    // All ranks have declared arrays of the same dimensions, so that all pass the same number of values.
     let all = comm.allgather(&mine).map_err(|error| Error::from_comm("create", file, &error))?;
     let overlap = || {
         for (rank, blocks) in all.chunks(mine.len().max(1)).enumerate().skip(comm.rank() + 1) {
@@ -162,7 +164,7 @@ fn make_shares(
     declared.map(piece).collect()
 }
 
-/// Every element that is to be stored must be held by some rank. Blocks do not overlap, so that counting is enough.
+/// Fails if an element that is to be stored is in no rank's block. Blocks do not overlap, so that counting is enough.
 fn check_covered(comm: &Comm, file: &str, abouts: &[StreamInfo], pieces: &[RankShare]) -> Result<()> {
     let mine: Vec<u64> = pieces.iter().map(|piece| piece.items).collect();
     let held = comm.allreduce(Op::Sum, &mine).map_err(|error| Error::from_comm("create", file, &error))?;

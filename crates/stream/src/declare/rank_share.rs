@@ -1,4 +1,4 @@
-//! What one rank has of a stream: which of its values are sampled, and where they go. Pure.
+//! The part of one rank of a stream: its sampled values in memory and their places in the file. Pure.
 
 use aqueduct_file::layout::{Layout, LayoutError, Member, Pattern};
 
@@ -7,26 +7,26 @@ use crate::declare::stream::{SampledRegion, Stream};
 use crate::declare::stream_info::StreamInfo;
 use aqueduct_file::hyperslab::{Hyperslab, volume};
 
-/// What this rank has of a stream.
+/// The part of this rank of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct RankShare {
-    /// What this rank holds of the global array.
+    /// The block of the global array that this rank holds.
     pub(crate) block: Hyperslab,
-    /// The parts of the stream's boxes that this rank stores, in the order of its values: the number of the box, and the part, counted from
-    /// the start of the global array.
+    /// The parts of the stream's boxes that this rank stores, in the order of its values: the number of the box, and
+    /// the part, counted from the start of the global array.
     pub(crate) parts: Vec<(usize, Hyperslab)>,
-    /// How many values the program hands over in a step; none: any number.
+    /// The number of values that the program passes in a step; none: any number.
     pub(crate) expected: Option<u64>,
-    /// The sampled values among them.
+    /// The layout of the sampled values among them.
     pub(crate) memory: Pattern,
-    /// Where the stored values lie in the stream's part of a parcel; of a list, from where this rank's begin.
+    /// The layout of the stored values in the stream's part of a batch; for a list, of one item.
     pub(crate) place: Layout,
-    /// How many items of this rank are stored; of a list, none that are known.
+    /// The number of stored items of this rank; 0 for a list, which has another number in each step.
     pub(crate) items: u64,
 }
 
 impl RankShare {
-    /// What is wrong with a declaration, in words; nothing if it can be.
+    /// Why a declaration is invalid; none if it is valid.
     pub(crate) fn objection(stream: &Stream, about: &StreamInfo) -> Option<String> {
         if stream.name.is_empty() {
             return Some("a stream has no name; give it one".to_owned());
@@ -90,7 +90,7 @@ impl RankShare {
             .then(|| format!("items of {} values; give 1 to 2^32", stream.shape[0]))
     }
 
-    /// The piece of a declaration without objection; the points of the ranks before this one are `before`.
+    /// The part of a valid declaration; the ranks before this one have `before` points.
     pub(crate) fn new(stream: &Stream, about: &StreamInfo, before: u64) -> Result<Self, LayoutError> {
         let sampled = Layout::bytes(about.kind.width())?;
         let stored = Layout::bytes(about.stored().width())?;
@@ -121,7 +121,7 @@ impl RankShare {
     }
 }
 
-/// Of each box what lies in this rank's block: in memory, and in the boxes one after the other.
+/// The parts of each box that are in this rank's block: in memory, and in the boxes one after the other.
 fn boxes(
     stream: &Stream,
     about: &StreamInfo,
@@ -148,7 +148,7 @@ fn boxes(
     Ok((Layout::structure(memory)?, Layout::structure(place)?))
 }
 
-/// The same bytes, so many further on.
+/// The same bytes, moved by a distance.
 pub(crate) fn shift_layout(layout: &Layout, by: u64) -> Result<Layout, LayoutError> {
     if layout.size() == 0 {
         return Ok(Layout::empty());
@@ -156,7 +156,7 @@ pub(crate) fn shift_layout(layout: &Layout, by: u64) -> Result<Layout, LayoutErr
     Layout::structure([Member { count: 1, displacement: by as i64, layout: layout.clone() }])
 }
 
-/// Where element number `point` of an array lies.
+/// The index of element number `point` of an array.
 fn position(point: u64, shape: &[u64]) -> Option<Vec<u64>> {
     let mut rest = point;
     let mut position = vec![0; shape.len()];
@@ -172,7 +172,7 @@ fn holds(block: &Hyperslab, position: &[u64]) -> bool {
     sides.into_iter().all(|(at, (start, size))| at.checked_sub(*start).is_some_and(|at| at < *size))
 }
 
-/// The number of an element of the block in memory.
+/// The number of an element of the block in the array in memory.
 fn linear(position: &[u64], block: &Hyperslab, inside: &Hyperslab) -> Option<i64> {
     let sides = position.iter().zip(&block.start).zip(inside.start.iter().zip(&inside.count));
     let number = sides.fold(0, |number, ((at, start), (first, size))| number * size + (at - start + first));
@@ -193,25 +193,25 @@ mod tests {
         RankShare::new(stream, &about, 5).unwrap()
     }
 
-    /// (offset, length) of runs.
+    /// The offset and length of runs.
     fn runs(pattern: &Pattern) -> Vec<(i64, u64)> {
         pattern.runs(..).map(|run| (run.offset, run.len)).collect()
     }
 
     #[test]
-    fn a_block_with_halo_goes_to_its_place_in_each_cuboid() {
+    fn a_block_with_halo_is_stored_in_each_box() {
         let stream = Stream::array("a", [4, 4]).block([2, 0], [2, 4]).in_memory([4, 6], [1, 1]);
         let stream = stream.cuboids([Hyperslab::new([0, 0], [2, 2]), Hyperslab::new([1, 1], [2, 2])]);
         let piece = piece(&stream);
-        // Of the second cuboid, elements (2, 1) and (2, 2): row 1 of memory, columns 2 and 3.
+        // Of the second box, elements (2, 1) and (2, 2): row 1 of memory, columns 2 and 3.
         assert_eq!(runs(&piece.memory), [(2 * 8, 4)]);
-        // Behind four elements of the first cuboid and two of the second.
+        // After four elements of the first box and two of the second.
         assert_eq!(runs(piece.place.pattern()), [(2 * 6, 4)]);
         assert_eq!((piece.items, piece.expected), (2, Some(24)));
     }
 
     #[test]
-    fn points_go_behind_those_of_the_ranks_before() {
+    fn points_follow_those_of_the_ranks_before() {
         let stream = Stream::array("a", [4, 4]).block([2, 0], [2, 4]).points([15, 8, 9]);
         let points = piece(&stream);
         assert_eq!(runs(&points.memory), [(14, 2), (0, 4)]);
@@ -221,13 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_without_data_has_an_empty_piece() {
+    fn a_rank_without_data_has_an_empty_share() {
         let nothing = piece(&Stream::array("a", [4, 4]));
         assert_eq!((nothing.items, nothing.expected, nothing.place.size()), (0, Some(0), 0));
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn invalid_declarations_are_named() {
         let array = || Stream::array("a", [4, 4]).block([0, 0], [4, 4]);
         let wrong = [
             (array().block([3, 0], [2, 1]), "this rank's block"),

@@ -1,4 +1,5 @@
-//! What a program declares: streams, each with its array, this rank's block of it, what is sampled and when it is stored.
+//! What a program declares: streams, each with its array, this rank's block, the sampled region, and when it is
+//! stored.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -10,27 +11,27 @@ use crate::declare::stream_info::StreamInfo;
 use crate::value::{StreamValue, ValueKind};
 use aqueduct_file::hyperslab::Hyperslab;
 
-/// How the samples of a value become one over time.
+/// How the samples of a value are reduced over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reduction {
-    /// Not at all: each is stored.
+    /// Each sample is stored.
     #[default]
     None,
-    /// The greatest.
+    /// The maximum.
     Max,
-    /// The least.
+    /// The minimum.
     Min,
     /// The sum, as `f64`.
     Sum,
     /// The mean, as `f64`.
     Mean,
-    /// The root of the mean of the squares, as `f64`.
+    /// The root mean square, as `f64`.
     Rms,
 }
 
 impl Reduction {
-    /// What is stored of samples of this kind.
+    /// The kind of the stored values for samples of this kind.
     pub fn stored(self, sampled: ValueKind) -> ValueKind {
         match self {
             Self::None | Self::Max | Self::Min => sampled,
@@ -39,7 +40,7 @@ impl Reduction {
     }
 }
 
-/// What is sampled, as this rank declares it.
+/// The sampled region, as this rank declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SampledRegion {
     Whole,
@@ -67,18 +68,18 @@ pub struct Stream {
     pub(crate) name: String,
     pub(crate) shape: Vec<u64>,
     pub(crate) block: Hyperslab,
-    /// The shape of the array in memory, and where the block begins in it.
+    /// The shape of the array in memory, and the start of the block in it.
     pub(crate) memory: Option<Hyperslab>,
     pub(crate) sampled: SampledRegion,
     pub(crate) reduction: Reduction,
     pub(crate) every: Option<u64>,
-    /// What the items of a list are, where they are objects.
+    /// The schema of the items of a list of objects.
     pub(crate) object: Option<Arc<Schema>>,
 }
 
 impl Stream {
-    /// A stream of a global array of this shape, the last dimension fastest in memory and file. This rank holds nothing of it until
-    /// [`block`](Self::block) says so; all of the array is sampled.
+    /// A stream of a global array of this shape, the last dimension fastest in memory and file. This rank holds no
+    /// element of it without [`block`](Self::block); the whole array is sampled.
     pub fn array(name: impl Into<String>, shape: impl Into<Vec<u64>>) -> Self {
         let shape = shape.into();
         Self {
@@ -93,13 +94,13 @@ impl Stream {
         }
     }
 
-    /// A stream of items of `width` values each, such as particles: every rank hands over any number of them in a step.
+    /// A stream of items of `width` values each, such as particles: every rank passes any number of them in a step.
     pub fn list(name: impl Into<String>, width: u64) -> Self {
         Self { sampled: SampledRegion::List, ..Self::array(name, [width]) }
     }
 
-    /// A stream of typed objects, such as particles with their histories: every rank hands over any number of them in a step. It is added by
-    /// [`Streams::add_objects`].
+    /// A stream of typed objects, such as particles with their histories: every rank passes any number of them in a
+    /// step. [`Streams::add_objects`] adds it.
     pub fn objects(name: impl Into<String>) -> Self {
         Self::list(name, 1)
     }
@@ -111,7 +112,8 @@ impl Stream {
         self
     }
 
-    /// The array that this rank hands over is larger than its block: `shape`, with the block beginning at `start` in it.
+    /// The array that this rank passes is larger than its block: its shape is `shape`, and the block begins at
+    /// `start` in it.
     #[must_use]
     pub fn in_memory(mut self, shape: impl Into<Vec<u64>>, start: impl Into<Vec<u64>>) -> Self {
         self.memory = Some(Hyperslab::new(start, shape));
@@ -125,8 +127,8 @@ impl Stream {
         self
     }
 
-    /// Samples points of this rank's block, given by their numbers in the global array, the last dimension fastest; each rank gives its
-    /// own, in any order.
+    /// Samples points of this rank's block, by their numbers in the global array, the last dimension fastest; each
+    /// rank gives its own, in any order.
     #[must_use]
     pub fn points(mut self, points: impl IntoIterator<Item = u64>) -> Self {
         self.sampled = SampledRegion::Points(points.into_iter().collect());
@@ -140,7 +142,8 @@ impl Stream {
         self
     }
 
-    /// Stores every `steps` steps: without a reduction steps 0, `steps`, 2 · `steps` …, with one what that many samples gave.
+    /// Stores every `steps` steps: without a reduction steps 0, `steps`, 2 · `steps` …, with one the reduction of
+    /// that many samples.
     #[must_use]
     pub fn every(mut self, steps: u64) -> Self {
         self.every = Some(steps);
@@ -148,27 +151,28 @@ impl Stream {
     }
 }
 
-/// The streams of a program, in the order in which they are stored. The same on all ranks, except for blocks and points.
+/// The streams of a program, in the order in which they are stored. The same on all ranks, except for blocks and
+/// points.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
     pub(crate) streams: Vec<(Stream, ValueKind)>,
 }
 
 impl Streams {
-    /// None yet.
+    /// No streams.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a stream of values of type `T`; the key under which they are handed over. What is wrong with it is told when the output is
-    /// created.
+    /// Adds a stream of values of type `T`; returns the key for [`OutputStep::put`](crate::OutputStep::put). An
+    /// invalid declaration is an error when the output is created.
     pub fn add<T: StreamValue>(&mut self, stream: Stream) -> StreamKey<T> {
         self.streams.push((stream, T::KIND));
         StreamKey { index: self.streams.len() - 1, values: PhantomData }
     }
 
-    /// Adds a stream of objects of type `T`, made by [`Stream::objects`]; the key under which they are handed over. The type and its schema are in the
-    /// file. Objects of different sizes have their lengths in a stream beside them, `<name>.lengths`.
+    /// Adds a stream of objects of type `T`, made by [`Stream::objects`]; returns its key. The type and its schema
+    /// are stored in the file. Objects of different sizes have their lengths in another stream, `<name>.lengths`.
     pub fn add_objects<T: Object>(&mut self, mut stream: Stream) -> ObjectKey<T> {
         let (kind, values) = words(T::SIZE.map_or(1, |size| size as u64));
         let lengths = T::SIZE
@@ -185,14 +189,15 @@ impl Streams {
     }
 }
 
-/// Objects of so many bytes as values: the widest of which a whole number makes one, because sums take as long for any width; and how many.
+/// Objects of a fixed size as values: the widest kind that divides the size, because a checksum takes the same time
+/// for any width; and the number of values.
 fn words(size: u64) -> (ValueKind, u64) {
     let kinds = [ValueKind::U64, ValueKind::U32, ValueKind::U16];
     let kind = kinds.into_iter().find(|kind| size.is_multiple_of(kind.width())).unwrap_or(ValueKind::U8);
     (kind, size / kind.width())
 }
 
-/// A stream of objects among those of an output.
+/// The key of a stream of objects of an output.
 #[derive(Debug)]
 pub struct ObjectKey<T> {
     pub(crate) index: usize,
@@ -207,7 +212,7 @@ impl<T> Clone for ObjectKey<T> {
 
 impl<T> Copy for ObjectKey<T> {}
 
-/// A stream among those of an output.
+/// The key of a stream of an output.
 #[derive(Debug)]
 pub struct StreamKey<T> {
     pub(crate) index: usize,

@@ -1,4 +1,4 @@
-//! Streams as readers know them: the description in the `.steps` file.
+//! The description of a stream in the `.steps` file.
 
 use aqueduct_object::Schema;
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,17 @@ use crate::declare::stream::{Reduction, SampledRegion, Stream};
 use crate::value::ValueKind;
 use aqueduct_file::hyperslab::{Hyperslab, volume};
 
-/// What is stored of an array.
+/// The region of an array that is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamRegion {
-    /// All of it.
+    /// The whole array.
     Whole,
     /// Boxes, one after the other.
     Cuboids(Vec<Hyperslab>),
-    /// So many points.
+    /// This number of points.
     Points(u64),
-    /// Not an array: items, of another number in each step.
+    /// Not an array: a list, with another number of items in each step.
     List,
 }
 
@@ -28,16 +28,16 @@ pub struct StreamInfo {
     pub name: String,
     /// The values that were sampled.
     pub kind: ValueKind,
-    /// The shape of the global array; of a list, how many values an item has.
+    /// The shape of the global array; for a list, the number of values of an item.
     pub shape: Vec<u64>,
-    /// What is stored of it.
+    /// The stored region.
     pub region: StreamRegion,
-    /// How samples became one over time.
+    /// How samples are reduced over time.
     pub reduction: Reduction,
-    /// Every how many steps it is stored.
+    /// The stream is stored every so many steps.
     pub every: Option<u64>,
-    /// What the items of a list are, where they are objects: encoded, one after the other. Where their sizes differ, the stream that follows has their
-    /// [lengths](Self::lengths_of).
+    /// The schema of the items of a list of objects, which are encoded one after the other. If their sizes differ,
+    /// the next stream has their [lengths](Self::lengths_of).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<Schema>,
 }
@@ -47,7 +47,7 @@ impl StreamInfo {
         let region = match &stream.sampled {
             SampledRegion::Whole => StreamRegion::Whole,
             SampledRegion::Cuboids(cuboids) => StreamRegion::Cuboids(cuboids.clone()),
-            // All ranks together have more; how many is known when they have met.
+            // The points of all ranks are counted when the output is created.
             SampledRegion::Points(_) => StreamRegion::Points(0),
             SampledRegion::List => StreamRegion::List,
         };
@@ -62,22 +62,22 @@ impl StreamInfo {
         }
     }
 
-    /// As it stands in the description of a stream file.
+    /// Its form in the description of a stream file.
     pub(crate) fn to_json(&self) -> String {
         serde_json::to_string(self).expect("names, numbers and lists of them are JSON")
     }
 
-    /// The name of the stream that has the lengths of another's objects.
+    /// The name of the stream that has the lengths of another one's objects.
     pub fn lengths_of(name: &str) -> String {
         format!("{name}.lengths")
     }
 
-    /// Whether its objects have lengths of their own, which the next stream has.
+    /// True if the next stream has the lengths of its objects.
     pub fn is_indexed(&self) -> bool {
         self.object.as_ref().is_some_and(|schema| schema.size().is_none())
     }
 
-    /// The values that are stored.
+    /// The kind of the stored values.
     pub fn stored(&self) -> ValueKind {
         self.reduction.stored(self.kind)
     }
@@ -91,7 +91,7 @@ impl StreamInfo {
         }
     }
 
-    /// How many items a parcel has of it, if that is always the same number; none if they cannot be counted.
+    /// The number of items in a batch, if it is always the same; none if it exceeds `u64`.
     pub(crate) fn items(&self) -> Option<u64> {
         match &self.region {
             StreamRegion::Whole => volume(&self.shape),
@@ -103,13 +103,13 @@ impl StreamInfo {
         }
     }
 
-    /// Bytes of an item; none if they cannot be counted.
+    /// Bytes of an item; none if they exceed `u64`.
     pub(crate) fn item_bytes(&self) -> Option<u64> {
         let values = if self.region == StreamRegion::List { self.shape.first().copied()? } else { 1 };
         self.stored().width().checked_mul(values)
     }
 
-    /// Whether it is stored in this step, after so many samples.
+    /// True if it is stored in this step, after this number of samples.
     pub(crate) fn is_due(&self, step: u64, samples: u64) -> bool {
         match (self.reduction, self.every) {
             (Reduction::None, None) => true,
@@ -120,7 +120,7 @@ impl StreamInfo {
     }
 }
 
-/// The whole description.
+/// The description of all streams.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct StreamFileMetadata {
     pub(crate) format: String,
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_description_is_what_the_format_says() {
+    fn the_description_has_the_documented_form() {
         let stream = Stream::array("p", [4, 5]).cuboids([Hyperslab::new([1, 2], [3, 1])]).every(3);
         let about = StreamInfo::new(&stream, ValueKind::F32);
         let text = serde_json::to_string(&about).unwrap();

@@ -1,14 +1,14 @@
-//! Reductions over time, value by value, kept in memory until they are stored.
+//! Reductions over time, kept in memory until they are stored.
 
 use aqueduct_file::layout::{LayoutError, Pattern};
 
 use crate::declare::stream::Reduction;
 use crate::value::{StreamValue, ValueKind, by_kind};
 
-/// Bytes that are gathered at a time: they stay in the nearest cache.
+/// Bytes that are gathered at a time: they fit the first-level cache.
 const WINDOW: usize = 4096;
 
-/// What the samples of a stream have come to so far, on this rank.
+/// The reduction of a stream so far, on this rank.
 #[derive(Debug)]
 pub(crate) struct Accumulator {
     kind: ValueKind,
@@ -16,12 +16,12 @@ pub(crate) struct Accumulator {
     samples: u64,
     /// The values that are stored, in words, so that they are aligned.
     words: Vec<u64>,
-    /// How many bytes of them are values.
+    /// Bytes of these values.
     bytes: usize,
 }
 
 impl Accumulator {
-    /// Nothing yet, of so many values.
+    /// An empty reduction of this number of values.
     pub(crate) fn new(kind: ValueKind, reduction: Reduction, values: u64) -> Self {
         let bytes = (values * reduction.stored(kind).width()) as usize;
         Self { kind, reduction, samples: 0, words: vec![0; bytes.div_ceil(8)], bytes }
@@ -31,17 +31,17 @@ impl Accumulator {
         self.samples
     }
 
-    /// What it keeps in memory.
+    /// Its memory in bytes.
     pub(crate) fn memory(&self) -> u64 {
         8 * self.words.len() as u64
     }
 
-    /// Takes a sample: the values that `pattern` finds in `memory`.
+    /// Adds a sample: the values that `pattern` finds in `memory`.
     pub(crate) fn add(&mut self, memory: &[u8], pattern: &Pattern) -> Result<(), LayoutError> {
         by_kind!(self.kind, add(self, memory, pattern))
     }
 
-    /// Ends the reduction: its values as they are stored. What is added next begins a new one.
+    /// Ends the reduction and returns its values as they are stored. The next sample begins a new one.
     pub(crate) fn finish(&mut self) -> &[u8] {
         let samples = self.samples.max(1) as f64;
         let values: &mut [f64] = match self.reduction {
@@ -75,7 +75,7 @@ fn add<T: StreamValue>(into: &mut Accumulator, memory: &[u8], pattern: &Pattern)
     Ok(())
 }
 
-/// Folds samples into the values from number `at` on; the first sample replaces what was there.
+/// Reduces samples into the values from number `at` on; the first sample replaces them.
 fn fold<T: StreamValue>(reduction: Reduction, words: &mut [u64], at: usize, samples: &[T], first: bool) {
     if matches!(reduction, Reduction::None | Reduction::Max | Reduction::Min) {
         let values: &mut [T] = &mut bytemuck::cast_slice_mut(words)[at..at + samples.len()];
@@ -115,7 +115,7 @@ mod tests {
         let pattern = pattern.tiled(1500).unwrap();
         let mut accumulator = Accumulator::new(T::KIND, reduction, 1500);
         let mut last = Vec::new();
-        // Twice, to see that it begins anew.
+        // Twice, to check that a new reduction begins.
         for _ in 0..2 {
             for step in steps {
                 let memory: Vec<T> = (0..3000).map(|at| step(at / 2)).collect();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn reductions_are_what_they_say() {
+    fn reductions_have_the_expected_values() {
         let steps: [fn(usize) -> i16; 3] = [|at| at as i16, |at| -(at as i16), |_| 3];
         let all = |reduction| reduced(reduction, &steps);
         let shorts = |expected: fn(i16) -> i16| -> Vec<u8> {

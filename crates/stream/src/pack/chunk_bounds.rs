@@ -1,13 +1,13 @@
-//! Where data of several widths may be cut: into chunks of limited size that hold whole values. Pure.
+//! The bounds of chunks of limited size that hold whole values. Pure.
 
-/// Parts that follow one another, each of so many bytes in values of so many.
+/// Parts that follow one another, with their bytes and the width of their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChunkBounds {
     parts: Vec<(u64, u64)>,
 }
 
 impl ChunkBounds {
-    /// Of parts given as bytes and bytes of a value.
+    /// From the bytes and the width of each part.
     pub(crate) fn new(parts: Vec<(u64, u64)>) -> Self {
         Self { parts }
     }
@@ -17,14 +17,14 @@ impl ChunkBounds {
         self.parts.iter().map(|(bytes, _)| bytes).sum()
     }
 
-    /// Where the chunk that begins at `start` ends: as far as `capacity` reaches, but at the end of a value.
+    /// The end of the chunk that begins at `start`: at most `capacity` bytes, at the end of a value.
     pub(crate) fn end(&self, start: u64, capacity: u64) -> u64 {
         let limit = start + capacity.max(8);
         let mut begin = 0;
         for (bytes, width) in &self.parts {
             let end = begin + bytes;
             if end > limit {
-                // What is behind this part is behind the limit too.
+                // The parts after this one are beyond the limit too.
                 return if limit > begin { begin + (limit - begin) / width * width } else { begin }
                     .max(start);
             }
@@ -33,7 +33,7 @@ impl ChunkBounds {
         begin.max(start)
     }
 
-    /// How many chunks there are.
+    /// The number of chunks.
     pub(crate) fn count(&self, capacity: u64) -> u64 {
         let (mut start, mut count, all) = (0, 0, self.bytes());
         while start < all {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_end_at_values_and_come_to_an_end() {
+    fn chunks_end_at_values_and_cover_everything() {
         let cuts = ChunkBounds::new(vec![(3, 1), (32, 4), (0, 8), (40, 8)]);
         for capacity in 1..90 {
             let (mut start, mut count) = (0, 0);

@@ -1,32 +1,32 @@
-//! Objects of a rank, encoded as they are asked for: they need no memory of their size.
+//! Objects of a rank, encoded on demand: they need no memory of their size.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use aqueduct_object::{Category, Encoder, Object, encode_all};
 
-/// Bytes that are encoded at a time, at least: they stay in the nearest cache.
+/// Bytes that are encoded at a time at least: they fit the first-level cache.
 const PART: usize = 4096;
 
-/// Bytes that are made when they are asked for, from front to back.
+/// Bytes that are encoded on demand, from front to back.
 pub(crate) trait StreamEncoder {
-    /// Of all of them.
+    /// The number of all bytes.
     fn size(&self) -> u64;
 
-    /// The next ones; as many as are asked for are left.
+    /// Encodes the next bytes into `out`, which is not longer than the rest.
     fn fill(&mut self, out: &mut [u8]) -> Result<(), EncodedSizeError>;
 }
 
-/// What a rank hands over of a stream.
+/// The data of a rank for a stream.
 pub(crate) enum StepInput<'d> {
-    /// Values as they lie in memory.
+    /// Values as they are in memory.
     Values(&'d [u8]),
-    /// Objects that do not lie in memory as in the file.
+    /// Objects whose encoding differs from their form in memory.
     Encoded(Box<dyn StreamEncoder + 'd>),
 }
 
 impl<'d> StepInput<'d> {
-    /// Objects: as they lie in memory, where that is how they are stored.
+    /// Objects; as values, if their encoding is their form in memory.
     pub(crate) fn objects<T: Object>(objects: &'d [T]) -> Self {
         if T::CATEGORY == Category::Trivial
             && let Cow::Borrowed(bytes) = encode_all(objects)
@@ -36,7 +36,7 @@ impl<'d> StepInput<'d> {
         Self::Encoded(Box::new(ObjectEncoder::new(objects)))
     }
 
-    /// The values in memory; objects are none.
+    /// The values in memory; none for encoded objects.
     pub(crate) fn values(&self) -> &'d [u8] {
         match self {
             Self::Values(bytes) => bytes,
@@ -45,23 +45,23 @@ impl<'d> StepInput<'d> {
     }
 }
 
-/// A type says that its values have other sizes than they have.
+/// `encoded_size` of a type does not match its encoding.
 #[derive(Clone, Debug)]
 pub(crate) struct EncodedSizeError(String);
 
 impl fmt::Display for EncodedSizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "encoded_size of {} is not what encode makes; mend its implementation of Object", self.0)
+        write!(f, "{}::encoded_size() disagrees with its encode(); fix the implementation of Object", self.0)
     }
 }
 
-/// Objects one after the other.
+/// Encodes objects one after the other.
 pub(crate) struct ObjectEncoder<'d, T> {
     values: &'d [T],
     size: u64,
-    /// How many are encoded.
+    /// The number of encoded objects.
     next: usize,
-    /// The last ones of them, and how many of these bytes are handed out.
+    /// The encoding of the last ones, and how many bytes of it were used.
     encoded: Vec<u8>,
     at: usize,
 }
@@ -76,7 +76,7 @@ impl<'d, T: Object> ObjectEncoder<'d, T> {
         Self { values: objects, size, next: 0, encoded: Vec::new(), at: 0 }
     }
 
-    /// Encodes what comes next.
+    /// Encodes the next objects.
     fn encode(&mut self) -> Result<(), EncodedSizeError> {
         self.encoded.clear();
         self.at = 0;
@@ -114,7 +114,7 @@ impl<T: Object> StreamEncoder for ObjectEncoder<'_, T> {
     }
 }
 
-/// The lengths of objects, in 8 bytes each.
+/// Encodes the lengths of objects, 8 bytes each.
 pub(crate) struct LengthEncoder<'d, T> {
     objects: &'d [T],
     next: usize,
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_come_in_portions_of_any_size() {
+    fn objects_are_encoded_in_portions_of_any_size() {
         let texts: Vec<String> = (0..300).map(|at| "x".repeat(at * at % 1000)).collect();
         let expected = aqueduct_object::encode_all(&texts);
         for portion in [1, 7, 8, 4096, 100_000, expected.len()] {

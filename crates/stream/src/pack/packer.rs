@@ -1,4 +1,4 @@
-//! Packing: the values of a step, from wherever they are in memory, into buffers of limited size.
+//! Packing: copies the values of a step from memory into buffers of limited size.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use crate::pack::encoder::{EncodedSizeError, StreamEncoder};
 pub(crate) enum StreamData<'a> {
     /// Those that a pattern finds.
     Strided { memory: &'a [u8], pattern: &'a Pattern, width: u64 },
-    /// All of them.
+    /// Contiguous values.
     Contiguous { bytes: &'a [u8], width: u64 },
-    /// Those that objects become when they are asked for.
+    /// Objects that are encoded on demand.
     Encoded { encoding: Box<dyn StreamEncoder + 'a>, width: u64 },
 }
 
@@ -56,7 +56,7 @@ impl StreamData<'_> {
         }
     }
 
-    /// Copies what follows `first` bytes; these were copied before.
+    /// Copies the bytes from number `first` on; those before were copied before.
     fn copy(&mut self, first: u64, out: &mut [u8]) -> Result<(), PackError> {
         match self {
             Self::Strided { memory, pattern, .. } => pattern.gather(memory, first, out)?,
@@ -67,13 +67,13 @@ impl StreamData<'_> {
     }
 }
 
-/// The values of a step, handed out in chunks of whole values.
+/// The values of a step in chunks of whole values.
 pub(crate) struct Packer<'a> {
     feeds: Vec<StreamData<'a>>,
     bounds: ChunkBounds,
-    /// Bytes that were handed out.
+    /// Bytes that were copied.
     done: u64,
-    /// The feed that comes next, and the bytes of those before it.
+    /// The current stream, and the bytes of those before it.
     feed: usize,
     before: u64,
     /// Bytes of the largest chunk; at least those of a value.
@@ -91,17 +91,17 @@ impl<'a> Packer<'a> {
         self.bounds.bytes()
     }
 
-    /// How many chunks there are in all.
+    /// The number of chunks.
     pub(crate) fn chunks(&self) -> u64 {
         self.bounds.count(self.capacity)
     }
 
-    /// How long the next chunk is; 0 behind the last.
+    /// Bytes of the next chunk; 0 after the last.
     pub(crate) fn next_length(&self) -> usize {
         (self.bounds.end(self.done, self.capacity) - self.done) as usize
     }
 
-    /// Copies the next chunk to the front of `buffer`, which grows to what is needed; how long it is, 0 behind the last.
+    /// Copies the next chunk to the front of `buffer`, which grows if needed; returns its length, 0 after the last.
     pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<usize, PackError> {
         let length = self.next_length();
         if buffer.len() < length {
@@ -112,7 +112,7 @@ impl<'a> Packer<'a> {
         Ok(length)
     }
 
-    /// Copies the next chunk, which is as long as `chunk`.
+    /// Copies the next chunk, which has the length of `chunk`.
     pub(crate) fn fill_slice(&mut self, chunk: &mut [u8]) -> Result<(), PackError> {
         let mut rest = chunk;
         while let (Some(feed), false) = (self.feeds.get_mut(self.feed), rest.is_empty()) {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_of_every_capacity_hold_whole_values_and_all_of_them() {
+    fn chunks_of_every_capacity_hold_whole_values() {
         let memory: Vec<u8> = (0..96).collect();
         let pattern = Layout::bytes(4).unwrap().resized(0, 12).unwrap().tiled(8).unwrap();
         let feeds = || {
@@ -161,7 +161,7 @@ mod tests {
                     break;
                 }
                 assert!(length as u64 <= capacity && buffer.capacity() as u64 <= capacity);
-                // Behind 3 bytes and 8 fours, the eights begin.
+                // After 3 bytes and 8 values of 4 bytes, the values of 8 bytes begin.
                 let end = all.len() + length;
                 assert!(end <= 3 || end > 35 || (end - 3).is_multiple_of(4));
                 assert!(end <= 35 || (end - 35).is_multiple_of(8));

@@ -1,14 +1,15 @@
-//! The sum of values that lie anywhere: the same for any number of ranks, whoever holds which of them.
+//! A checksum of values that does not depend on which ranks hold them, nor on the order.
 //!
-//! One loop, compiled for what processors can do: with wide multiplications it keeps up with memory, without them it would cost more than the copies do.
+//! One loop, compiled for several instruction sets: with wide multiplications it runs at memory bandwidth, without
+//! them it would take longer than the copies.
 //!
-//! `unsafe` here: instructions that were looked for first.
+//! `unsafe` here: calls of functions for instruction sets that were detected before.
 #![allow(unsafe_code)]
 
-/// 2⁶⁴ divided by the golden ratio: neighbouring places are far apart in it.
+/// 2⁶⁴ divided by the golden ratio: it spreads neighbouring places.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Adds the values of `width` bytes that lie one after the other from `place` on.
+/// The checksum of contiguous values of `width` bytes from `place` on.
 ///
 /// # Panics
 /// If the width is not 1, 2, 4 or 8.
@@ -26,7 +27,7 @@ fn dispatch_simd<const WIDTH: usize>(place: u64, bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         if has_avx512() {
-            // SAFETY: the processor has what it is compiled for.
+            // SAFETY: the processor has the instruction set, as was checked.
             return unsafe { with_avx512::<WIDTH>(place, bytes) };
         }
         if is_x86_feature_detected!("avx2") {
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_add_up_in_any_order() {
+    fn checksums_of_parts_add_up_in_any_order() {
         let bytes: Vec<u8> = (0..=255).collect();
         for width in [1, 2, 4, 8] {
             let whole = position_checksum(width, 40, &bytes);
@@ -110,13 +111,13 @@ mod tests {
         assert_eq!(position_checksum(WIDTH as u64, place, bytes), plain, "{WIDTH} at {place}");
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has it.
+            // SAFETY: the processor has the instruction set, as was checked.
             assert_eq!(unsafe { with_avx2::<WIDTH>(place, bytes) }, plain, "{WIDTH} at {place}");
         }
     }
 
     #[test]
-    fn every_processor_sums_alike() {
+    fn all_instruction_sets_give_the_same_checksum() {
         let bytes: Vec<u8> = (0..3000u32).map(|number| ((number * number) >> 3) as u8).collect();
         for length in (0..200).chain([1000, 2999, 3000]) {
             every_way::<1>(length as u64, &bytes[..length]);
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_sum() {
+    fn the_checksum_is_that_of_the_format() {
         assert_eq!(position_checksum(8, 0, &[0; 8]), 0);
         assert_eq!(
             position_checksum(1, 1, &[0]),

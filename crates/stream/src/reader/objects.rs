@@ -13,24 +13,25 @@ use crate::error::{Error, Kind, Result};
 /// The objects of a stream in a step; see [`Reader::objects`].
 pub struct StepObjects<'r, T> {
     reader: &'r Reader,
-    parcel: StoredStep,
+    stored: StoredStep,
     decoding: SchemaDecoder<T>,
-    /// Where the first one begins in the data.
+    /// The start of the first object in the data.
     start: u64,
     count: u64,
     extents: ObjectExtents,
 }
 
-/// Where objects lie, counted from the first.
+/// The places of objects, relative to the first.
 enum ObjectExtents {
-    /// All are of so many bytes.
+    /// All have this number of bytes.
     Constant(u64),
-    /// Where each ends.
+    /// The end of each.
     Ends(Vec<u64>),
 }
 
 impl Reader {
-    /// The objects of a stream in a parcel, as values of type `T`: the type that was stored, or one whose rules about older files lead from it.
+    /// The objects of a stream in a step, as values of type `T`: the stored type, or one that can read it by its
+    /// rules for older files.
     ///
     /// ```
     /// use aqueduct_comm::Launch;
@@ -51,7 +52,7 @@ impl Reader {
     ///     }
     ///     output.finish().map(drop)
     /// })?;
-    /// // Another program, on another number of ranks.
+    /// Another program, on another number of ranks.
     /// Launch::threads(2).run(|world| {
     ///     let reader = Reader::open(world, "memfs:droplets")?;
     ///     let droplets = reader.objects::<Droplet>("droplets", reader.step(3).unwrap())?;
@@ -62,26 +63,26 @@ impl Reader {
     /// })?;
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
-    pub fn objects<T: Object>(&self, stream: &str, parcel: &StoredStep) -> Result<StepObjects<'_, T>> {
+    pub fn objects<T: Object>(&self, stream: &str, stored: &StoredStep) -> Result<StepObjects<'_, T>> {
         let index = self.find(stream)?;
         let refuse = |detail: String| self.error(Kind::NoSuchName, detail);
         let schema = self.streams[index].object.as_ref();
-        let schema = schema.ok_or_else(|| refuse(format!("stream {stream:?} has values, no objects")))?;
+        let schema = schema.ok_or_else(|| refuse(format!("stream {stream:?} has values, not objects")))?;
         let decoding = SchemaDecoder::new(schema)
             .map_err(|both| refuse(format!("objects of stream {stream:?}: {both}")))?;
-        let (start, items) = self.place(index, parcel)?;
+        let (start, items) = self.place(index, stored)?;
         let (count, extents) = match schema.size() {
             Some(size) => (items, ObjectExtents::Constant(size)),
             None => {
-                let lengths = self.read::<u64>(&StreamInfo::lengths_of(stream), parcel)?;
-                (lengths.len() as u64, ObjectExtents::Ends(self.ends(stream, parcel, &lengths, items)?))
+                let lengths = self.read::<u64>(&StreamInfo::lengths_of(stream), stored)?;
+                (lengths.len() as u64, ObjectExtents::Ends(self.ends(stream, stored, &lengths, items)?))
             }
         };
-        Ok(StepObjects { reader: self, parcel: parcel.clone(), decoding, start, count, extents })
+        Ok(StepObjects { reader: self, stored: stored.clone(), decoding, start, count, extents })
     }
 
-    /// Where objects of these lengths end, if together they are all that is there.
-    fn ends(&self, stream: &str, parcel: &StoredStep, lengths: &[u64], bytes: u64) -> Result<Vec<u64>> {
+    /// The ends of objects of these lengths, if their sum is the size of the data.
+    fn ends(&self, stream: &str, stored: &StoredStep, lengths: &[u64], bytes: u64) -> Result<Vec<u64>> {
         let mut end = Some(0u64);
         let ends: Option<Vec<u64>> = lengths
             .iter()
@@ -93,42 +94,42 @@ impl Reader {
         let whole = |ends: &Vec<u64>| ends.last().copied().unwrap_or(0) == bytes;
         ends.filter(whole).ok_or_else(|| {
             let detail =
-                format!("the lengths of the objects of {stream:?} are not those of its {bytes} bytes");
-            self.error(Kind::Damaged, detail).in_step(parcel.step)
+                format!("the lengths of the objects of {stream:?} do not add up to its {bytes} bytes");
+            self.error(Kind::Damaged, detail).in_step(stored.step)
         })
     }
 }
 
 impl<T: Object> StepObjects<'_, T> {
-    /// How many there are.
+    /// The number of objects.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The part of one of so many ranks, which all together have each once.
+    /// The part of one of this number of ranks; the parts of all ranks cover every object once.
     pub fn share(&self, rank: usize, ranks: usize) -> Range<u64> {
         let border =
             |rank: usize| (u128::from(self.count) * rank.min(ranks) as u128 / ranks.max(1) as u128) as u64;
         border(rank)..border(rank.saturating_add(1))
     }
 
-    /// Reads some of them, by their numbers from 0: those of rank 0 come first, then those of rank 1 ….
+    /// Reads some objects, by their numbers from 0: those of rank 0 come first, then those of rank 1 ….
     pub fn read(&self, numbers: Range<u64>) -> Result<Vec<T>> {
-        let (reader, parcel) = (self.reader, &self.parcel);
+        let (reader, stored) = (self.reader, &self.stored);
         if numbers.start > numbers.end || numbers.end > self.count {
-            let detail = format!("objects {numbers:?} are asked for, there are {}", self.count);
-            return Err(reader.error(Kind::BadArgument, detail).in_step(parcel.step));
+            let detail = format!("objects {numbers:?} were requested, there are {}", self.count);
+            return Err(reader.error(Kind::BadArgument, detail).in_step(stored.step));
         }
         let (first, last) = (self.border(numbers.start), self.border(numbers.end));
         let place = self.start.saturating_add(first);
-        let view = reader.fits(View::of(place, &byte()), place, last - first, parcel)?;
-        let bytes = reader.read_now::<u8>(&ValueLocation { view, bytes: last - first }, parcel)?;
-        reader.check(parcel, None)?;
+        let view = reader.fits(View::of(place, &byte()), place, last - first, stored)?;
+        let bytes = reader.read_now::<u8>(&ValueLocation { view, bytes: last - first }, stored)?;
+        reader.check(stored, None)?;
         let count = (numbers.end - numbers.start) as usize;
         self.decoding.decode(&bytes, count).map_err(|error| self.decode_error(&error, place))
     }
 
-    /// Where so many objects end.
+    /// The end of the object of this number.
     fn border(&self, count: u64) -> u64 {
         match &self.extents {
             ObjectExtents::Constant(size) => count.saturating_mul(*size),
@@ -137,7 +138,7 @@ impl<T: Object> StepObjects<'_, T> {
     }
 
     fn decode_error(&self, error: &aqueduct_object::DecodeError, place: u64) -> Error {
-        let detail = format!("{error}, counted from byte {place} of the data: it is not what was written");
-        self.reader.error(Kind::Damaged, detail).in_step(self.parcel.step)
+        let detail = format!("{error}, counted from byte {place} of the data, which is damaged");
+        self.reader.error(Kind::Damaged, detail).in_step(self.stored.step)
     }
 }

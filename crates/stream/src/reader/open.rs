@@ -1,4 +1,4 @@
-//! Opening a stream file: the header, the description, and what of the records can be believed.
+//! Opening a stream file: the header, the description, and the valid records.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -15,11 +15,11 @@ use crate::steps_format::{RecordType, StepRecord, StepsHeader, StepsHeaderError,
 use crate::target::steps_name;
 use crate::value::ValueKind;
 
-/// The longest description that is read: far beyond use, and no danger to memory.
+/// The longest description that is read: longer than any real one, and small enough for memory.
 const LONGEST: u64 = 1 << 30;
 
 impl Reader {
-    /// Opens a stream file and finds out what is complete. Collective; reading is then for each rank alone.
+    /// Opens a stream file and determines the complete steps. Collective; reading is independent.
     pub fn open(comm: &Comm, name: &str) -> Result<Self> {
         let open = |name: &str| File::open(comm, name);
         let steps = open(&steps_name(name)).map_err(|error| missing(comm, name, error))?;
@@ -60,7 +60,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Sorts a record in.
+    /// Adds a record.
     fn enter(
         &mut self,
         number: u64,
@@ -85,23 +85,24 @@ impl Reader {
                 let (step, is_closing) = (record.step, of == RecordType::Closing);
                 self.stored_steps.push(StoredStep { step, is_closing, record: self.records.len() });
                 self.records.push(record);
-                // Those that were not durable have been compared with their sums already.
+                // Records that were not durable were compared with their checksums already.
                 self.verified.get_mut().unwrap_or_else(PoisonError::into_inner).push(!was_durable);
             }
         }
     }
 }
 
-/// Which bytes of the data belong to each record, as far as they are there; at the end those that no record speaks of. Where a record cannot be read,
-/// what lies between its neighbours.
+/// The bytes of the data that belong to each record, as far as they exist; last those without a record. For a record
+/// that cannot be read, the bytes between its neighbours.
 fn places(records: &[Option<StepRecord>], size: u64) -> Vec<Range<u64>> {
     let bytes = |record: &StepRecord| record.start..record.start.saturating_add(record.length);
     places_of(records.len(), size, |number| records[number].as_ref().map(bytes))
 }
 
-/// The same of so many records, each of which is looked at twice: `bytes` tells where it says its bytes are, unless it cannot be read.
+/// The same for this number of records, each of which is visited twice: `bytes` returns the bytes of a record, unless
+/// it cannot be read.
 fn places_of(count: usize, size: u64, bytes: impl Fn(usize) -> Option<Range<u64>>) -> Vec<Range<u64>> {
-    // Where what lies behind the records before each one begins, and what lies before the records from it on ends.
+    // The start of the bytes after all earlier records, and the end of the bytes before all later ones.
     let (mut places, mut begin) = (Vec::with_capacity(count + 1), 0);
     for number in 0..count {
         let own = bytes(number);
@@ -122,27 +123,27 @@ fn places_of(count: usize, size: u64, bytes: impl Fn(usize) -> Option<Range<u64>
     places
 }
 
-/// The length of the data, the same for all ranks: it may be growing. Collective.
+/// The length of the data, the same on all ranks: the file may be growing. Collective.
 fn one_size(comm: &Comm, name: &str, data: &File) -> Result<u64> {
     let mut size = [agree(comm, "open", name, data.size())?];
     comm.broadcast(0, &mut size).map_err(|error| Error::from_comm("open", name, &error))?;
     Ok(size[0])
 }
 
-/// Why there is no `.steps`, told of the stream file. All ranks have the same error.
+/// The error of a missing `.steps` as an error of the stream file. All ranks have the same error.
 fn missing(comm: &Comm, name: &str, error: file::Error) -> Error {
-    let told = |detail: &str| Error::new(error.kind(), "open", name, detail);
+    let refuse = |detail: &str| Error::new(error.kind(), "open", name, detail);
     match error.kind() {
-        file::Kind::NoSuchFile if File::open(&comm.comm_self(), name).is_ok() => told(
-            "there is no .steps beside it, so that it is no stream file, or was moved without it; move both together",
+        file::Kind::NoSuchFile if File::open(&comm.comm_self(), name).is_ok() => refuse(
+            "there is no .steps beside it: it is not a stream file, or was moved without it; move both together",
         ),
-        file::Kind::NoSuchFile => told("the stream file does not exist; check its name"),
-        file::Kind::BadName => told(error.detail()),
+        file::Kind::NoSuchFile => refuse("the stream file does not exist; check its name"),
+        file::Kind::BadName => refuse(error.detail()),
         _ => error,
     }
 }
 
-/// Why there is no data.
+/// The error of missing data.
 fn without_data(name: &str, error: file::Error) -> Error {
     if error.kind() != file::Kind::NoSuchFile {
         return error;
@@ -151,13 +152,13 @@ fn without_data(name: &str, error: file::Error) -> Error {
     Error::new(error.kind(), "open", name, detail)
 }
 
-/// What the `.steps` says.
+/// The content of the `.steps`.
 struct StepsFileContents {
     abouts: Vec<StreamInfo>,
     points: Vec<Vec<u64>>,
-    /// None where a record is not valid.
+    /// None for a record that is not valid.
     records: Vec<Option<StepRecord>>,
-    /// So many of them are durable.
+    /// The number of durable records.
     durable: u64,
 }
 
@@ -171,7 +172,7 @@ fn read_steps_file(name: &str, steps: &File) -> Result<StepsFileContents> {
             refuse(Kind::Incomplete, detail.to_owned())
         }
         StepsHeaderError::Damaged => {
-            let detail = "its .steps does not begin with a stream file's header: it is torn, or another kind of file";
+            let detail = "its .steps does not begin with the header of a stream file: it is torn, or another kind of file";
             refuse(Kind::Damaged, detail.to_owned())
         }
         StepsHeaderError::Version(version) => {
@@ -179,7 +180,7 @@ fn read_steps_file(name: &str, steps: &File) -> Result<StepsFileContents> {
             refuse(Kind::UnknownVersion, detail)
         }
     })?;
-    let damaged = |what: &str| refuse(Kind::Damaged, format!("{what} of its .steps is not what was written"));
+    let damaged = |what: &str| refuse(Kind::Damaged, format!("{what} of its .steps is damaged"));
     if header.description_length > LONGEST.min(size) {
         return Err(damaged("the description"));
     }
@@ -188,7 +189,7 @@ fn read_steps_file(name: &str, steps: &File) -> Result<StepsFileContents> {
         return Err(damaged("the description"));
     }
     let description: StreamFileMetadata = serde_json::from_slice(&description).map_err(|error| {
-        refuse(Kind::Damaged, format!("the description of its .steps makes no sense: {error}"))
+        refuse(Kind::Damaged, format!("the description of its .steps is invalid: {error}"))
     })?;
     let abouts = description.streams;
     if description.format != FORMAT
@@ -213,7 +214,8 @@ fn makes_sense(about: &StreamInfo) -> bool {
         && boxes.iter().all(|cuboid| cuboid.is_inside(&about.shape))
 }
 
-/// Whether the first of these streams, if it has objects, has them as lists of their size, or of bytes with lengths beside them.
+/// True if the first of these streams, if it has objects, stores them as a list of their size, or as bytes with
+/// lengths in the next stream.
 fn has_sound_objects(abouts: &[StreamInfo]) -> bool {
     let Some((about, schema)) = abouts.first().and_then(|about| Some((about, about.object.as_ref()?))) else {
         return true;
@@ -230,7 +232,7 @@ fn has_sound_objects(abouts: &[StreamInfo]) -> bool {
     sound && is_list(about)
 }
 
-/// The tables of points; none if they are not what was written.
+/// The tables of points; none if they are damaged.
 fn find_points(
     steps: &File,
     header: &StepsHeader,
@@ -256,7 +258,7 @@ fn find_points(
     Ok((total == header.tables_sum).then_some(tables))
 }
 
-/// All places where a record may be, up to the end of the file.
+/// All records up to the end of the file.
 fn find_records(
     steps: &File,
     header: &StepsHeader,
@@ -264,7 +266,7 @@ fn find_records(
     size: u64,
 ) -> Result<Vec<Option<StepRecord>>> {
     let each = record_size(streams) as u64;
-    // A torn last record counts: something was under way there.
+    // A torn last record counts: it was being written.
     let count = size.saturating_sub(header.records).div_ceil(each);
     let mut records = Vec::new();
     for number in 0..count {
@@ -275,7 +277,7 @@ fn find_records(
     Ok(records)
 }
 
-/// Which records are of complete parcels. The ranks look at sums in turn. Collective.
+/// The records of complete batches. The ranks compare checksums in turn. Collective.
 fn check_complete(comm: &Comm, name: &str, data: &File, found: &StepsFileContents) -> Result<Vec<bool>> {
     let mut complete: Vec<u64> = vec![0; found.records.len()];
     let mut outcome = Ok(());
@@ -341,9 +343,9 @@ mod tests {
         }
     }
 
-    /// A tail of zeros, as a file system may leave it: each record is looked at twice, however many there are.
+    /// A tail of zeros, as a file system may leave it: each record is visited twice, whatever their number.
     #[test]
-    fn unreadable_records_cost_the_same_each() {
+    fn unreadable_records_have_constant_cost() {
         const COUNT: usize = 100_000;
         let looks = Cell::new(0);
         let places = places_of(COUNT, 1 << 20, |number| {

@@ -1,4 +1,5 @@
-//! Reading ahead: the next steps of a program that walks through time are read while it looks at this one. Memory for it has a cap that holds.
+//! Reading ahead: the next steps of a sequence are read while the program processes the current one. The memory has a
+//! limit.
 
 use std::collections::HashMap;
 
@@ -6,47 +7,47 @@ use aqueduct_file::{File, Request, View};
 
 use super::step_predictor::StepPredictor;
 
-/// Bytes that are read ahead at most, unless the program says otherwise.
+/// The default limit of the memory in bytes.
 const CAP: u64 = 64 << 20;
-/// Steps that are read ahead at most.
+/// The most steps that are read ahead.
 const STEPS: usize = 8;
 
-/// Which values: of which stream, which box of it and which part (its start and shape); all of them where there is none.
+/// The values of a read: the stream, and a box with a part of it (its start and shape); all values if there is none.
 pub(super) type Kind = (usize, Option<(usize, Vec<u64>, Vec<u64>)>);
 
-/// What came of reading ahead; see [`Reader::prefetch_stats`](super::Reader::prefetch_stats).
+/// Statistics of reading ahead; see [`Reader::prefetch_stats`](super::Reader::prefetch_stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefetchStats {
-    /// Reads whose values were on their way or there.
+    /// Reads whose values were being read or had been read.
     pub hits: u64,
-    /// Reads that had to be begun.
+    /// Reads that were not expected.
     pub misses: u64,
-    /// Bytes that are held, and the most there ever were.
+    /// Bytes that are held, and their peak.
     pub held: u64,
     /// See `held`.
     pub peak: u64,
-    /// Never more than this.
+    /// The limit of `held`.
     pub cap: u64,
 }
 
-/// Where values lie.
+/// The place of values.
 #[derive(Clone, Debug)]
 pub(super) struct ValueLocation {
     pub(super) view: View,
     pub(super) bytes: u64,
 }
 
-/// What has been asked for ahead of the program.
+/// The requests that were made ahead of the program.
 pub(super) struct Prefetcher {
     predictor: StepPredictor<Kind>,
-    /// By kind and place.
+    /// By kind and record.
     in_flight: HashMap<(Kind, usize), PrefetchRequest>,
-    /// What is no longer wanted and could not be called back; its memory counts until it is done.
+    /// Requests that are not needed any more and could not be cancelled; their memory counts until they are done.
     abandoned: Vec<PrefetchRequest>,
     stats: PrefetchStats,
 }
 
-/// Values on their way.
+/// Values that are being read.
 struct PrefetchRequest {
     request: Request<Vec<u8>>,
     bytes: u64,
@@ -54,13 +55,8 @@ struct PrefetchRequest {
 
 impl Default for Prefetcher {
     fn default() -> Self {
-        let told = PrefetchStats { cap: CAP, ..PrefetchStats::default() };
-        Self {
-            predictor: StepPredictor::default(),
-            in_flight: HashMap::new(),
-            abandoned: Vec::new(),
-            stats: told,
-        }
+        let stats = PrefetchStats { cap: CAP, ..PrefetchStats::default() };
+        Self { predictor: StepPredictor::default(), in_flight: HashMap::new(), abandoned: Vec::new(), stats }
     }
 }
 
@@ -69,14 +65,15 @@ impl Prefetcher {
         self.stats
     }
 
-    /// A new cap; nothing is held any more, or as soon as it is done.
+    /// Sets the limit; all requests are dropped, those in progress as soon as they are done.
     pub(super) fn limit(&mut self, cap: u64) {
         self.stats.cap = cap;
         let all: Vec<_> = self.in_flight.drain().collect();
         all.into_iter().for_each(|(_, fetch)| self.abandon(fetch));
     }
 
-    /// The values of a read, if they were asked for ahead. An error there is none here: the read is done again, and tells it.
+    /// The values of a read, if they were requested ahead. An error is ignored here: the read is repeated and returns
+    /// it.
     pub(super) fn take(&mut self, kind: &Kind, place: usize) -> Option<Vec<u8>> {
         let Some(PrefetchRequest { request, bytes }) = self.in_flight.remove(&(kind.clone(), place)) else {
             self.stats.misses += 1;
@@ -88,7 +85,8 @@ impl Prefetcher {
         (count.bytes() == bytes).then_some(values)
     }
 
-    /// Asks for what the program will want after a read, as far as there is room. `find` tells where values lie, if they do.
+    /// Requests the values that are expected next, as far as there is memory. `find` returns the place of values, if
+    /// there are any.
     pub(super) fn request_next(
         &mut self,
         file: &File,
@@ -118,7 +116,7 @@ impl Prefetcher {
         }
     }
 
-    /// Lets go what was asked for and is not wanted any more.
+    /// Drops the requests that are not expected any more.
     fn forget(&mut self, kind: &Kind, wanted: &[usize]) {
         let stale = |(other, place): &(Kind, usize)| other == kind && !wanted.contains(place);
         let keys: Vec<_> = self.in_flight.keys().filter(|key| stale(key)).cloned().collect();

@@ -1,16 +1,16 @@
-//! How a program walks through time: which steps it will want next, from those it has asked for. Pure.
+//! Prediction of the next reads of a program from those so far. Pure.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Where the reads of one kind have been: the last place, and the way from the one before.
+/// The reads of one kind: the last place, and the distance from the one before.
 #[derive(Clone, Copy, Debug)]
 struct ReadTrace {
     last: usize,
     stride: Option<i64>,
 }
 
-/// The walks of a reader, one for each kind of read (which stream, which part of it).
+/// The sequences of a reader, one for each kind of read (stream and part).
 #[derive(Debug)]
 pub(super) struct StepPredictor<K> {
     traces: HashMap<K, ReadTrace>,
@@ -22,13 +22,14 @@ impl<K> Default for StepPredictor<K> {
     }
 }
 
-/// Kinds of reads that are remembered; a program that asks for ever new parts does not walk.
+/// The number of kinds that are remembered; a program that reads ever new parts has no sequence.
 const MOST: usize = 1024;
 
 impl<K: Clone + Eq + Hash> StepPredictor<K> {
-    /// A read of this kind at a place; the places that are wanted next, nearest first, if it goes on as it has begun.
+    /// Records a read of this kind at a place; returns the places that are expected next, nearest first, if the
+    /// sequence continues.
     ///
-    /// The first step from one place to another is taken for a walk only if it is to a neighbour; any other has to be repeated.
+    /// The first distance is taken as a sequence only if it is 1; any other has to be repeated.
     pub(super) fn predict_after(&mut self, kind: &K, place: usize) -> impl Iterator<Item = usize> + use<K> {
         let before = self.traces.get(kind).copied();
         let stride = before.map(|before| place as i64 - before.last as i64).filter(|stride| *stride != 0);
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_in_a_row_are_a_walk_forwards_and_backwards() {
+    fn consecutive_steps_are_a_sequence_in_both_directions() {
         let mut walk = StepPredictor::default();
         assert_eq!(visit(&mut walk, "a", &[4]), NOWHERE, "one place is no walk");
         assert_eq!(visit(&mut walk, "a", &[5]), [6, 7, 8]);
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stride_has_to_be_repeated_and_a_jump_ends_the_walk() {
+    fn a_stride_has_to_be_repeated_and_a_jump_ends_the_sequence() {
         let mut walk = StepPredictor::default();
         assert_eq!(visit(&mut walk, "a", &[0, 10]), NOWHERE);
         assert_eq!(visit(&mut walk, "a", &[20]), [30, 40, 50]);
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_walks_for_itself() {
+    fn each_kind_has_its_own_sequence() {
         let mut walk = StepPredictor::default();
         visit(&mut walk, "a", &[0]);
         visit(&mut walk, "b", &[9]);

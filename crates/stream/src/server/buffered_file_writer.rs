@@ -222,7 +222,7 @@ impl BufferedFileWriter {
 /// Writes bytes into their runs, in order.
 fn write(file: &File, runs: &[Strip], bytes: &[u8]) -> Result<()> {
     let refuse = |detail: String| Error::new(Kind::Communication, "write", file.name(), detail);
-    let unlaid = |error: LayoutError| refuse(error.to_string());
+    let refused = |error: LayoutError| refuse(error.to_string());
     let mut rest = bytes;
     for &Strip { offset, len, stride, count } in runs {
         let size = len.checked_mul(count).and_then(|size| usize::try_from(size).ok());
@@ -233,7 +233,7 @@ fn write(file: &File, runs: &[Strip], bytes: &[u8]) -> Result<()> {
         let place = |run: u64| offset.wrapping_add((run as i64).wrapping_mul(stride)) as u64;
         let apart = u64::try_from(stride).is_ok_and(|stride| stride > len);
         if count > 1 && apart {
-            let filetype = Layout::bytes(len).and_then(|run| run.resized(0, stride)).map_err(unlaid)?;
+            let filetype = Layout::bytes(len).and_then(|run| run.resized(0, stride)).map_err(refused)?;
             let view = aqueduct_file::View::new(place(0), &Layout::from(Basic::Byte), &filetype)?;
             file.with_view(&view).write(part)?;
         } else {

@@ -1,4 +1,4 @@
-//! Streams as named arrays, and which values of a chunk go to which block of which: for formats that know arrays. Pure.
+//! Streams as named arrays, for formats that store arrays: which values of a chunk belong to which block. Pure.
 
 use std::ops::Range;
 
@@ -8,12 +8,12 @@ use crate::declare::stream::Reduction;
 use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::value::ValueKind;
 
-/// Whether a stream is stored more than once.
+/// True if a stream is stored more than once.
 pub(super) fn is_recorded(about: &StreamInfo) -> bool {
     about.reduction == Reduction::None || about.every.is_some()
 }
 
-/// The arrays that a stream is stored as, names and shapes: one for each of its boxes, or one for all points.
+/// The arrays of a stream, names and shapes: one for each of its boxes, or one for all points.
 pub(super) fn arrays(about: &StreamInfo) -> Vec<(String, Vec<u64>)> {
     match about.region {
         StreamRegion::Points(count) => vec![(about.name.clone(), vec![count])],
@@ -26,25 +26,25 @@ pub(super) fn arrays(about: &StreamInfo) -> Vec<(String, Vec<u64>)> {
     }
 }
 
-/// Values of this rank that lie in one block of an array `V`.
+/// Values of this rank in one block of an array `V`.
 #[derive(Clone, Debug)]
 pub(super) struct ArraySegment<V> {
     pub(super) array: V,
-    /// Which step of it, where it has some.
+    /// The step, for arrays with a dimension of steps.
     pub(super) record: Option<u64>,
     pub(super) kind: ValueKind,
     pub(super) start: Vec<u64>,
     pub(super) shape: Vec<u64>,
 }
 
-/// Values on their way.
+/// Values of a chunk.
 pub(super) struct BlockPortion<'c, V> {
     pub(super) block: ArraySegment<V>,
     pub(super) bytes: &'c [u8],
 }
 
 impl<V> ArraySegment<V> {
-    /// The block with the step in front.
+    /// The block with the step as its first dimension.
     pub(super) fn block(&self) -> (Vec<u64>, Vec<u64>) {
         let (mut start, mut shape): (Vec<u64>, Vec<u64>) =
             self.record.map(|record| (record, 1)).into_iter().unzip();
@@ -54,16 +54,17 @@ impl<V> ArraySegment<V> {
     }
 }
 
-/// Where this rank's values of a parcel lie, in their order; the arrays of each stream are as [`arrays`] has them, none where one is empty.
+/// The blocks of this rank's values of a batch, in their order; the arrays of each stream are those of [`arrays`],
+/// none for an empty one.
 pub(super) fn array_blocks<V: Copy>(
     declared: &Declaration,
-    parcel: &StepBatch,
+    batch: &StepBatch,
     arrays: &[Vec<Option<V>>],
 ) -> Vec<ArraySegment<V>> {
     let mut segments = Vec::new();
-    for entry in &parcel.entries {
+    for entry in &batch.entries {
         let about = &declared.streams()[entry.stream];
-        let record = is_recorded(about).then_some(parcel.step);
+        let record = is_recorded(about).then_some(batch.step);
         let mut add = |array: usize, start, shape| {
             if let Some(array) = arrays[entry.stream][array] {
                 segments.push(ArraySegment { array, record, kind: about.stored(), start, shape });
@@ -81,7 +82,7 @@ pub(super) fn array_blocks<V: Copy>(
     segments
 }
 
-/// The parts of a chunk, which begins behind `done` bytes of the segments.
+/// The parts of a chunk that begins after `done` bytes of the segments.
 pub(super) fn block_portions<'c, V: Copy>(
     segments: &[ArraySegment<V>],
     done: u64,
@@ -106,7 +107,7 @@ pub(super) fn block_portions<'c, V: Copy>(
     portions
 }
 
-/// The values of number `range` of a block, in the order of its elements, as blocks.
+/// The values of the numbers `range` of a block, in the order of its elements, as blocks.
 fn blocks(start: &[u64], shape: &[u64], range: Range<u64>, out: &mut Vec<(Vec<u64>, Vec<u64>)>) {
     let all: u64 = shape.iter().product();
     if range.is_empty() {
@@ -124,7 +125,7 @@ fn blocks(start: &[u64], shape: &[u64], range: Range<u64>, out: &mut Vec<(Vec<u6
         return;
     }
     let slice = all / shape[0];
-    // What is left of the slice it begins in, whole slices, and the beginning of the one it ends in.
+    // The rest of the first slice, whole slices, and the beginning of the last slice.
     let (first, last) = (range.start.div_ceil(slice), range.end / slice);
     let inside = |number: u64, range: Range<u64>, out: &mut Vec<_>| {
         let mut inner = Vec::new();
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_range_of_a_block_is_cut_into_blocks_in_its_order() {
+    fn every_range_of_a_block_is_divided_into_blocks_in_order() {
         let (start, shape) = ([2, 0, 5], [3, 4, 2]);
         let element = |number: u64| [2 + number / 8, number / 2 % 4, 5 + number % 2];
         for first in 0..=24 {

@@ -1,4 +1,4 @@
-//! Streams as datasets of an HDF5 file: any program that knows HDF5 reads them.
+//! Streams as datasets of an HDF5 file.
 
 use std::sync::Arc;
 
@@ -13,19 +13,22 @@ use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result, agree};
 use crate::value::{ValueKind, by_kind};
 
-/// Bytes of a chunk, at least, where rows are small.
+/// Bytes of the smallest chunk of small rows.
 const CHUNK: u64 = 1 << 16;
-/// At most: chunks of HDF5 are below 4 GiB.
+/// Bytes of the largest chunk: HDF5 limits chunks to less than 4 GiB.
 const LARGEST_CHUNK: u64 = 1 << 30;
 
 /// An HDF5 file that is being written; with the feature `hdf5`.
 ///
-/// A stream of the whole domain is a dataset of its name, each of its cuboids one with its number behind the name (`corner.0`, which says in its attribute
-/// `start` where it begins in the array), points one, with their numbers in the global array in another (`probes.points`). What is stored more than
-/// once has the step as its first dimension, which is extended: row t holds what step t stored, and zeros where it stored nothing. Attributes tell
-/// the reduction, and every how many steps a stream is stored. Lists of items have no place in such a file and are refused.
+/// A stream of the whole array is a dataset of its name. Each of its boxes is a dataset with its number after the
+/// name (`corner.0`), whose attribute `start` is its position in the array. Points are one dataset, and their numbers
+/// in the global array another one (`probes.points`). A stream that is stored more than once has the step as its
+/// first dimension, which is extended: row t has the data of step t, and zeros if that step stored none. Attributes
+/// have the reduction, and every how many steps a stream is stored. Lists of items cannot be stored in such a file
+/// and are refused.
 ///
-/// Each parcel is committed durably: what is visible is durable too. The attribute `aqueduct_complete` of each dataset tells how many rows are.
+/// Each batch is committed durably: visible steps are durable. The attribute `aqueduct_complete` of each dataset is
+/// its number of complete rows.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -57,12 +60,12 @@ pub struct Hdf5Target {
     comm: Comm,
     declaration: Arc<Declaration>,
     file: Hdf5File,
-    /// Of each stream, one for each of its arrays. None where there is nothing to store.
+    /// The arrays of each stream; none for one without elements.
     datasets: Vec<Vec<Option<DatasetId>>>,
 }
 
 impl Hdf5Target {
-    /// Creates the file. One that exists is refused, unless the output [replaces](Declaration::replaces) it. Collective.
+    /// Creates the file. Fails if it exists, unless the output [replaces](Declaration::replaces) it. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declaration>) -> Result<Self> {
         if let Some(list) = declared.streams().iter().find(|about| about.region == StreamRegion::List) {
             let detail = format!(
@@ -98,12 +101,12 @@ impl Hdf5Target {
         })
     }
 
-    /// Makes room for the row of a step in all datasets of a parcel. Collective.
-    fn extend(&mut self, parcel: &StepBatch) -> Result<()> {
+    /// Extends all datasets of a batch by the row of its step. Collective.
+    fn extend(&mut self, batch: &StepBatch) -> Result<()> {
         let recorded =
-            parcel.entries.iter().filter(|entry| is_recorded(&self.declaration.streams()[entry.stream]));
+            batch.entries.iter().filter(|entry| is_recorded(&self.declaration.streams()[entry.stream]));
         let ids = recorded.flat_map(|entry| self.datasets[entry.stream].iter().flatten().copied());
-        let rows = parcel.step + 1;
+        let rows = batch.step + 1;
         let short = |id: &DatasetId| {
             let dataset = self.file.describe(*id);
             dataset.is_ok_and(|dataset| dataset.shape.first().is_some_and(|there| *there < rows))
@@ -155,7 +158,7 @@ fn datasets(file: &mut Hdf5Definitions<'_>, about: &StreamInfo) -> Hdf5DefineRes
     Ok(datasets)
 }
 
-/// Chunks that hold a row, several small ones, or a part of a very large one.
+/// Chunks of one row, of several small rows, or of a part of a very large one.
 fn chunk(shape: &[u64], width: u64) -> Vec<u64> {
     let bytes = |sides: &[u64]| sides.iter().fold(width, |all, side| all.saturating_mul(*side));
     let mut chunk = shape.to_vec();
@@ -166,20 +169,20 @@ fn chunk(shape: &[u64], width: u64) -> Vec<u64> {
     [&[rows], &chunk[..]].concat()
 }
 
-/// Defines the dataset that tells which points a stream has.
+/// Defines the dataset of the points of a stream.
 fn points(file: &mut Hdf5Definitions<'_>, about: &StreamInfo) -> Hdf5DefineResult<Option<DatasetId>> {
     let StreamRegion::Points(count @ 1..) = about.region else { return Ok(None) };
     file.dataset::<u64>(&format!("/{}.points", about.name), &[count]).map(Some)
 }
 
 impl OutputTarget for Hdf5Target {
-    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()> {
-        let talk = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
-        let rounds = self.comm.allreduce_one(Op::Max, supply.chunks()).map_err(talk)?;
-        self.extend(parcel)?;
-        let (segments, mut done) = (array_blocks(&self.declaration, parcel, &self.datasets), 0);
+    fn write(&mut self, batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<()> {
+        let lost = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
+        let rounds = self.comm.allreduce_one(Op::Max, source.chunks()).map_err(lost)?;
+        self.extend(batch)?;
+        let (segments, mut done) = (array_blocks(&self.declaration, batch, &self.datasets), 0);
         for _ in 0..rounds {
-            let chunk = agree(&self.comm, "write", &self.name, supply.next())?;
+            let chunk = agree(&self.comm, "write", &self.name, source.next())?;
             let portions = block_portions(&segments, done, chunk);
             done += chunk.len() as u64;
             let mut queue = self.file.queue();

@@ -1,4 +1,4 @@
-//! Streams as variables of a netCDF file: any program that knows netCDF reads them.
+//! Streams as variables of a netCDF file.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::value::{ValueKind, by_kind};
 
 /// A netCDF file (CDF-5) that is being written.
 ///
-/// A stream of the whole domain is a variable of its name, each of its cuboids one with its number behind the name (`corner.0`), points
-/// one, with their numbers in the global array in another (`probes.points`). What is stored more than once has the unlimited dimension
-/// `step`: record t holds what step t stored, and zeros where it stored nothing. Lists of items have no place in such a file and are
-/// refused.
+/// A stream of the whole array is a variable of its name. Each of its boxes is a variable with its number after the
+/// name (`corner.0`). Points are one variable, and their numbers in the global array another one (`probes.points`). A
+/// stream that is stored more than once has the unlimited dimension `step`: record t has the data of step t, and
+/// zeros if that step stored none. Lists of items cannot be stored in such a file and are refused.
 ///
-/// Each parcel is committed durably: what is visible is durable too.
+/// Each batch is committed durably: visible steps are durable.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -53,11 +53,11 @@ pub struct NetcdfTarget {
     comm: Comm,
     declaration: Arc<Declaration>,
     file: NetcdfFile,
-    /// Of each stream, one for each of its boxes; of points, one. None where there is nothing to store.
+    /// The variables of each stream, one for each of its boxes; one for points. None for one without elements.
     variables: Vec<Vec<Option<VariableId>>>,
 }
 
-/// Values on their way, aligned for their kind.
+/// Values of a chunk, aligned for their kind.
 struct AlignedValues {
     segment: ArraySegment<VariableId>,
     words: Vec<u64>,
@@ -74,7 +74,7 @@ impl AlignedValues {
 }
 
 impl NetcdfTarget {
-    /// Creates the file. One that exists is refused, unless the output [replaces](Declaration::replaces) it. Collective.
+    /// Creates the file. Fails if it exists, unless the output [replaces](Declaration::replaces) it. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declaration>) -> Result<Self> {
         if let Some(list) = declared.streams().iter().find(|about| about.region == StreamRegion::List) {
             let detail =
@@ -123,7 +123,7 @@ fn variables(
 ) -> NetcdfDefineResult<Vec<Option<VariableId>>> {
     let mut variables = Vec::new();
     for (name, shape) in arrays(about) {
-        // A length of 0 means another thing there.
+        // A dimension of length 0 is the unlimited one.
         if shape.contains(&0) {
             variables.push(None);
             continue;
@@ -137,7 +137,7 @@ fn variables(
     Ok(variables)
 }
 
-/// Defines the variable that tells which points a stream has.
+/// Defines the variable of the points of a stream.
 fn points(file: &mut NetcdfDefinitions<'_>, about: &StreamInfo) -> NetcdfDefineResult<Option<VariableId>> {
     let StreamRegion::Points(count @ 1..) = about.region else { return Ok(None) };
     let name = format!("{}.points", about.name);
@@ -167,12 +167,12 @@ fn put<'q, T: aqueduct_formats::netcdf::NetcdfValue>(queue: &mut NetcdfQueue<'q>
 }
 
 impl OutputTarget for NetcdfTarget {
-    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()> {
-        let talk = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
-        let rounds = self.comm.allreduce_one(Op::Max, supply.chunks()).map_err(talk)?;
-        let (segments, mut done) = (array_blocks(&self.declaration, parcel, &self.variables), 0);
+    fn write(&mut self, batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<()> {
+        let lost = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
+        let rounds = self.comm.allreduce_one(Op::Max, source.chunks()).map_err(lost)?;
+        let (segments, mut done) = (array_blocks(&self.declaration, batch, &self.variables), 0);
         for _ in 0..rounds {
-            let chunk = agree(&self.comm, "write", &self.name, supply.next())?;
+            let chunk = agree(&self.comm, "write", &self.name, source.next())?;
             let aligned: Vec<AlignedValues> =
                 block_portions(&segments, done, chunk).into_iter().map(AlignedValues::new).collect();
             done += chunk.len() as u64;

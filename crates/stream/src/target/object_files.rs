@@ -1,4 +1,4 @@
-//! Streams as object files: any program that knows the types reads them.
+//! Streams as object files.
 
 mod append_range;
 
@@ -17,48 +17,49 @@ use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::error::{EXISTS, Error, Kind, Result, agree};
 use crate::value::{StreamValue, by_kind};
 
-/// What a [`Deposit`] is of.
+/// The kind of a [`Deposit`].
 #[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// A step.
     Step,
-    /// What reductions had come to at the end.
+    /// The reductions that are stored at the end.
     Closing,
-    /// The end of the program: `step` is how many there were.
+    /// The end of the program: `step` is the number of steps.
     End,
 }
 
-/// What was stored of a stream in a step: an object of the file that has the output's name.
+/// The data of a stream in a step: an object of the file that has the name of the output.
 #[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deposit {
-    /// What it is of.
+    /// Its kind.
     pub of: Of,
     /// The step, from 0.
     pub step: u64,
-    /// The stream, by its number in the order of declaration.
+    /// The number of the stream in the order of declaration.
     pub stream: u32,
-    /// Its first object in the stream's file, and how many there are.
+    /// The number of its first object in the stream's file, and the number of objects.
     pub first: u64,
     /// See `first`.
     pub count: u64,
-    /// Of how many samples a value was made.
+    /// The number of samples of each value.
     pub samples: u64,
 }
 
-/// Object files that are being written: one for each stream, and one that tells which steps are complete.
+/// Object files that are being written: one for each stream, and one of the complete steps.
 ///
 /// | file | its objects |
 /// |---|---|
-/// | `<name>.<stream>` | those of a stream of objects; values of arrays and points, parcel after parcel; items of a list |
-/// | `<name>.<stream>.points` | which points a stream has, by their numbers in the global array |
-/// | `<name>.streams` | for each stream the text that describes it in a stream file (JSON): shape, region, reduction … |
-/// | `<name>` | [`Deposit`]s: which objects of which stream are of which step |
+/// | `<name>.<stream>` | those of a stream of objects; values of arrays and points, batch after batch; items of a
+/// list |
+/// | `<name>.<stream>.points` | the points of a stream, by their numbers in the global array |
+/// | `<name>.streams` | the description of each stream as in a stream file (JSON): shape, region, reduction … |
+/// | `<name>` | [`Deposit`]s: the objects of each stream and step |
 ///
-/// Values of a parcel are in the order that they have in a [stream file](super::FileTarget); items of several values are arrays of them.
+/// Values of a batch are in the order of a [stream file](super::FileTarget); items of several values are arrays.
 ///
-/// A step is complete when its deposits are committed, which is the last thing that happens to it: what they do not speak of is not there. Each step
-/// is committed durably in the files of its streams first, so that what is visible is durable too. That costs several syncs, and an operation per
-/// stream instead of one for all of them: a [stream file](super::FileTarget) has neither, and holds objects as well.
+/// A step is complete when its deposits are committed, after its objects: other objects do not count. Each step is
+/// first committed durably in the files of its streams, so that visible steps are durable. That costs several syncs,
+/// and one operation per stream: a [stream file](super::FileTarget) needs neither, and stores objects too.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -95,20 +96,20 @@ pub struct ObjectTarget {
     name: Arc<str>,
     comm: Comm,
     declaration: Arc<Declaration>,
-    /// Of each stream; none of those that have the lengths of another's objects.
+    /// One for each stream; none for lengths of another stream's objects.
     files: Vec<Option<DynObjectWriter>>,
     deposits: ObjectFile<Deposit>,
 }
 
 impl ObjectTarget {
-    /// Creates the files. Those that exist are refused, unless the output [replaces](Declaration::replaces) them. Collective.
+    /// Creates the files. Fails if one exists, unless the output [replaces](Declaration::replaces) them. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declaration>) -> Result<Self> {
         check_names(name, declared)?;
         if !declared.replaces() {
             let free = if comm.rank() == 0 { check_free(&comm.comm_self(), name, declared) } else { Ok(()) };
             agree(comm, "create", name, free)?;
         }
-        // Without deposits nothing is believed that older files may have left.
+        // Without deposits, objects of older files do not count.
         let create = ObjectOpenOptions::new(Mode::read_write().exclusive());
         let create = if declared.replaces() { create.replace() } else { create };
         let deposits = create.open(comm, name)?;
@@ -137,28 +138,28 @@ impl ObjectTarget {
         Ok(Self { name: name.into(), comm: comm.clone(), declaration: Arc::clone(declared), files, deposits })
     }
 
-    /// Where this rank's part of each stream of a parcel goes. Collective.
-    fn append_ranges(&self, parcel: &StepBatch) -> Result<Vec<AppendRange>> {
-        let talk = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
-        let mine: Vec<u64> = parcel.entries.iter().map(|entry| entry.items).collect();
-        let before = self.comm.exclusive_scan(Op::Sum, &mine).map_err(talk)?;
+    /// The place of this rank's part of each stream of a batch. Collective.
+    fn append_ranges(&self, batch: &StepBatch) -> Result<Vec<AppendRange>> {
+        let lost = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
+        let mine: Vec<u64> = batch.entries.iter().map(|entry| entry.items).collect();
+        let before = self.comm.exclusive_scan(Op::Sum, &mine).map_err(lost)?;
         let before = before.unwrap_or_else(|| vec![0; mine.len()]);
-        let totals = self.comm.allreduce(Op::Sum, &mine).map_err(talk)?;
-        let rooms = (0..parcel.entries.len())
-            .map(|at| AppendRange::new(&self.declaration, parcel, at, &before, &totals));
-        let unlaid = |error: aqueduct_file::layout::LayoutError| {
+        let totals = self.comm.allreduce(Op::Sum, &mine).map_err(lost)?;
+        let rooms = (0..batch.entries.len())
+            .map(|at| AppendRange::new(&self.declaration, batch, at, &before, &totals));
+        let refused = |error: aqueduct_file::layout::LayoutError| {
             Error::new(Kind::BadArgument, "write", &self.name, error.to_string())
         };
-        agree(&self.comm, "write", &self.name, rooms.collect::<Result<_, _>>().map_err(unlaid))
+        agree(&self.comm, "write", &self.name, rooms.collect::<Result<_, _>>().map_err(refused))
     }
 
-    /// Writes this rank's part of a chunk that begins behind `done` bytes; lengths are kept. Collective.
+    /// Writes this rank's part of a chunk that begins after `done` bytes; lengths are kept. Collective.
     fn store(&self, rooms: &[AppendRange], lengths: &mut [Vec<u64>], done: u64, chunk: &[u8]) -> Result<()> {
         let parts = AppendRange::parts(rooms, done, chunk);
         let mine: Vec<u64> = parts.iter().map(|(_, part)| u64::from(!part.is_empty())).collect();
-        let talk = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
-        // Where nobody has anything nobody has to meet over a file.
-        let any = self.comm.allreduce(Op::Max, &mine).map_err(talk)?;
+        let lost = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
+        // A file to which no rank writes needs no collective call.
+        let any = self.comm.allreduce(Op::Max, &mine).map_err(lost)?;
         for (((room, lengths), (first, part)), any) in rooms.iter().zip(lengths).zip(parts).zip(any) {
             match &self.files[room.stream] {
                 Some(file) if any > 0 => file.write(first, part)?,
@@ -169,7 +170,7 @@ impl ObjectTarget {
         Ok(())
     }
 
-    /// Says what was stored: the step is complete. Collective.
+    /// Writes the deposits: the step is complete. Collective.
     fn write_deposits(&self, deposits: &[Deposit]) -> Result<()> {
         let mine = if self.comm.rank() == 0 { deposits } else { &[] };
         let end = self.deposits.count()?;
@@ -178,7 +179,7 @@ impl ObjectTarget {
     }
 }
 
-/// What the objects of a stream's file are; none where it has the lengths of the stream before it.
+/// The schema of the objects of a stream's file; none for the lengths of another stream.
 fn schema_of(abouts: &[StreamInfo], stream: usize) -> Option<Schema> {
     let about = &abouts[stream];
     if stream > 0 && abouts[stream - 1].is_indexed() {
@@ -196,7 +197,7 @@ fn type_of<T: StreamValue + Object>() -> Type {
     T::schema().root().clone()
 }
 
-/// What the names of a stream's files end with; nothing where it has none.
+/// The endings of the names of a stream's files.
 fn endings(declared: &Declaration, stream: usize) -> Vec<String> {
     let about = &declared.streams()[stream];
     let points = matches!(about.region, StreamRegion::Points(_)).then(|| format!(".{}.points", about.name));
@@ -204,17 +205,17 @@ fn endings(declared: &Declaration, stream: usize) -> Vec<String> {
     own.into_iter().chain(points).collect()
 }
 
-/// The files that belong to an output whatever its streams are: which steps are complete, and the descriptions.
+/// The endings of the files of any output: the deposits, and the descriptions.
 fn common_endings() -> [String; 2] {
     [String::new(), ".streams".to_owned()]
 }
 
-/// None of the files may be there: otherwise some would be made before another one is refused.
+/// Fails if one of the files exists: otherwise some would be created before another one fails.
 fn check_free(own: &Comm, name: &str, declared: &Declaration) -> Result<()> {
     let streams = (0..declared.streams().len()).flat_map(|stream| endings(declared, stream));
     for file in common_endings().into_iter().chain(streams).map(|ending| format!("{name}{ending}")) {
         let meta = format!("{file}.meta");
-        // What keeps one from being opened keeps it from being created, or is no file.
+        // An error of opening that is not this one is also an error of creating it.
         if [&meta, &file].iter().all(|part| File::open(own, part).is_err()) {
             continue;
         }
@@ -227,7 +228,7 @@ fn check_free(own: &Comm, name: &str, declared: &Declaration) -> Result<()> {
     Ok(())
 }
 
-/// No two files may have one name, and each must be one.
+/// Fails if two files have the same name, or a name is invalid.
 fn check_names(name: &str, declared: &Declaration) -> Result<()> {
     let mut names = HashSet::new();
     for own in common_endings() {
@@ -239,7 +240,7 @@ fn check_names(name: &str, declared: &Declaration) -> Result<()> {
         let twice: Vec<String> = all.filter(|own| !names.insert(own.clone())).collect();
         if !own.is_empty() && (about.name.contains(['/', '\0']) || !twice.is_empty()) {
             let detail = format!(
-                "stream {:?} cannot have a file of its own: the name is taken or no part of one; call it otherwise",
+                "stream {:?} cannot have its own file: the name is used by another file, or is not a file name; give it another name",
                 about.name
             );
             return Err(Error::new(Kind::BadArgument, "create", name, detail));
@@ -249,21 +250,21 @@ fn check_names(name: &str, declared: &Declaration) -> Result<()> {
 }
 
 impl OutputTarget for ObjectTarget {
-    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()> {
-        let talk = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
-        let rounds = self.comm.allreduce_one(Op::Max, supply.chunks()).map_err(talk)?;
-        let rooms = self.append_ranges(parcel)?;
+    fn write(&mut self, batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<()> {
+        let lost = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
+        let rounds = self.comm.allreduce_one(Op::Max, source.chunks()).map_err(lost)?;
+        let rooms = self.append_ranges(batch)?;
         let mut deposits = Vec::new();
-        for (room, entry) in rooms.iter().zip(&parcel.entries) {
+        for (room, entry) in rooms.iter().zip(&batch.entries) {
             let Some(file) = &self.files[room.stream] else { continue };
-            let of = if parcel.closing { Of::Closing } else { Of::Step };
+            let of = if batch.closing { Of::Closing } else { Of::Step };
             let (stream, first, count) = (room.stream as u32, file.count(), room.count);
-            deposits.push(Deposit { of, step: parcel.step, stream, first, count, samples: entry.samples });
+            deposits.push(Deposit { of, step: batch.step, stream, first, count, samples: entry.samples });
             file.extend(room.count, room.bytes, &room.place)?;
         }
         let (mut lengths, mut done) = (vec![Vec::new(); rooms.len()], 0);
         for _ in 0..rounds {
-            let chunk = agree(&self.comm, "write", &self.name, supply.next())?;
+            let chunk = agree(&self.comm, "write", &self.name, source.next())?;
             self.store(&rooms, &mut lengths, done, chunk)?;
             done += chunk.len() as u64;
         }
@@ -281,7 +282,7 @@ impl OutputTarget for ObjectTarget {
         self.deposits.is_persistent()
     }
 
-    /// What is stored is durable already.
+    /// Stored data is durable already.
     fn sync(&mut self) -> Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The stream file: `docs/format-stream.md`. One collective write per parcel, then a record.
+//! The stream file: see `docs/format-stream.md`. One collective write per batch, then a record.
 
 use std::sync::Arc;
 
@@ -19,43 +19,44 @@ use crate::steps_format::{RecordEntry, RecordType, StepRecord, StepsHeader, UNIT
 pub struct FileTarget {
     name: Arc<str>,
     comm: Comm,
-    /// That no other program writes the file; on rank 0.
+    /// The lock of the one program that writes the file; on rank 0.
     writer_lock: Option<WriterLock>,
     declaration: Arc<Declaration>,
     data: File,
     steps: File,
     id: u64,
-    /// Where the records begin.
+    /// The offset of the records.
     records: u64,
-    /// How many there are, and how many of them are durable.
+    /// The number of records, and how many of them are durable.
     count: u64,
     durable: u64,
-    /// Where the next parcel begins.
+    /// The offset of the next batch.
     end: u64,
-    /// How the last parcel was laid out.
+    /// The layout of the last batch.
     last_layout: Option<BatchLayout>,
 }
 
-/// A parcel laid out over the ranks, and those that look like it.
+/// The layout of a batch over the ranks; also that of later batches of the same streams and sizes.
 #[derive(Clone)]
 struct BatchLayout {
-    /// Which streams it has.
+    /// The streams of the batch.
     streams: Vec<usize>,
-    /// Of all ranks, one for each stream.
+    /// Items of all ranks, one number for each stream.
     items: Vec<u64>,
     offsets: StreamOffsets,
-    /// Where this rank's bytes of each stream lie in the parcel, and the bytes of a value.
+    /// The places of this rank's bytes of each stream in the batch, and the width of a value.
     places: Vec<(Layout, u64)>,
     /// This rank's bytes.
     mine: u64,
-    /// Where the view begins in the file.
+    /// The displacement of the view.
     origin: u64,
-    /// In how many operations it is written: one, unless it is too large for a buffer.
+    /// The number of collective operations: one, unless the batch is larger than a buffer.
     rounds: u64,
 }
 
 impl FileTarget {
-    /// Creates the file. One that exists is refused, unless the output [replaces](Declaration::replaces) it and nobody is writing it. Collective.
+    /// Creates the file. Fails if it exists, unless the output [replaces](Declaration::replaces) it and no program is
+    /// writing it. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declaration>) -> Result<Self> {
         let replace = declared.replaces();
         let claimed = if comm.rank() == 0 { make_files(&comm.comm_self(), name, replace) } else { Ok(None) };
@@ -64,7 +65,7 @@ impl FileTarget {
         let steps = open(&steps_name(name))?;
         let data = open(name)?;
         if replace {
-            // The order matters: a description of data that is gone must not survive.
+            // In this order: a description must not outlive its data.
             steps.set_size(0)?;
             steps.sync()?;
             data.set_size(0)?;
@@ -87,11 +88,11 @@ impl FileTarget {
         Ok(target)
     }
 
-    /// Writes everything that comes before the records. Collective.
+    /// Writes everything before the records. Collective.
     fn describe(&mut self) -> Result<()> {
         let mut id = [0u64];
         if self.comm.rank() == 0 {
-            // Without randomness the id is only the less surprising; it tells files of one name apart.
+            // Without random numbers the id is only less unique; it distinguishes files of the same name.
             let _ = rustix::rand::getrandom(
                 bytemuck::bytes_of_mut(&mut id),
                 rustix::rand::GetRandomFlags::empty(),
@@ -118,7 +119,7 @@ impl FileTarget {
         self.steps.sync()
     }
 
-    /// Writes the points of all streams; where they end, and their sum. Collective.
+    /// Writes the points of all streams; returns their end and their checksum. Collective.
     fn write_tables(&self, start: u64) -> Result<(u64, u64)> {
         let (mut place, mut total) = (start, 0u64);
         for (about, (points, before)) in self.declaration.streams.iter().zip(&self.declaration.points) {
@@ -131,7 +132,7 @@ impl FileTarget {
         Ok((place, self.map_comm_error(self.comm.allreduce_one(Op::Sum, total))?))
     }
 
-    /// Rank 0 writes to the `.steps`; all learn how it went. Collective.
+    /// Rank 0 writes to the `.steps`; the outcome is agreed. Collective.
     fn write_on_root(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let mine = if self.comm.rank() == 0 { self.steps.at(at).write(bytes).map(drop) } else { Ok(()) };
         agree(&self.comm, "write", &self.name, mine)
@@ -141,9 +142,9 @@ impl FileTarget {
         outcome.map_err(|error| Error::from_comm("write", &self.name, &error))
     }
 
-    /// How a parcel lies in the file: as the last one did, if it looks like it. Collective.
-    fn lay_out(&mut self, parcel: &StepBatch, chunks: u64) -> Result<BatchLayout> {
-        let streams: Vec<usize> = parcel.entries.iter().map(|entry| entry.stream).collect();
+    /// The layout of a batch; the last one, if streams and sizes are the same. Collective.
+    fn lay_out(&mut self, batch: &StepBatch, chunks: u64) -> Result<BatchLayout> {
+        let streams: Vec<usize> = batch.entries.iter().map(|entry| entry.stream).collect();
         let lists =
             streams.iter().any(|stream| self.declaration.streams[*stream].region == StreamRegion::List);
         if let Some(last) = self.last_layout.as_ref().filter(|last| !lists && last.streams == streams)
@@ -151,7 +152,7 @@ impl FileTarget {
         {
             return Ok(last.clone());
         }
-        let laid = self.new_layout(parcel, streams, lists, chunks)?;
+        let laid = self.new_layout(batch, streams, lists, chunks)?;
         let view = self.view(&laid);
         match view {
             Ok(view) => self.data.set_view(&view)?,
@@ -160,16 +161,16 @@ impl FileTarget {
         Ok(self.last_layout.insert(laid).clone())
     }
 
-    /// A new arrangement. Collective; what can fail here fails on all ranks alike, except for layouts, which `view` looks at.
+    /// A new layout. Collective; errors are the same on all ranks, except for those of layouts, which `view` checks.
     fn new_layout(
         &self,
-        parcel: &StepBatch,
+        batch: &StepBatch,
         streams: Vec<usize>,
         lists: bool,
         chunks: u64,
     ) -> Result<BatchLayout> {
         let rounds = self.map_comm_error(self.comm.allreduce_one(Op::Max, chunks.max(1)))?;
-        let mine: Vec<u64> = parcel.entries.iter().map(|entry| entry.items).collect();
+        let mine: Vec<u64> = batch.entries.iter().map(|entry| entry.items).collect();
         let (mut before, mut items) = (vec![0; mine.len()], mine.clone());
         if lists {
             before = self.map_comm_error(self.comm.exclusive_scan(Op::Sum, &mine))?.unwrap_or(before);
@@ -184,7 +185,7 @@ impl FileTarget {
         let sizes: Option<Vec<u64>> =
             items.iter().zip(abouts).map(|(items, about)| items.checked_mul(about.item_bytes()?)).collect();
         let arrangement = sizes.and_then(StreamOffsets::new).ok_or_else(|| self.too_large())?;
-        let places = self.places(parcel, &before, &arrangement);
+        let places = self.places(batch, &before, &arrangement);
         let places =
             agree(&self.comm, "write", &self.name, places.map_err(|error| self.layout_error(&error)))?;
         let bytes = places.iter().map(|(place, _)| place.size()).sum();
@@ -199,14 +200,14 @@ impl FileTarget {
         })
     }
 
-    /// Where this rank's bytes of each stream lie in the parcel.
+    /// The places of this rank's bytes of each stream in the batch.
     fn places(
         &self,
-        parcel: &StepBatch,
+        batch: &StepBatch,
         before: &[u64],
         arrangement: &StreamOffsets,
     ) -> Result<Vec<(Layout, u64)>, LayoutError> {
-        let entries = parcel.entries.iter().zip(before).zip(&arrangement.starts);
+        let entries = batch.entries.iter().zip(before).zip(&arrangement.starts);
         let place = |((entry, before), start): ((&super::BatchEntry, &u64), &u64)| {
             let (about, place) =
                 (&self.declaration.streams[entry.stream], self.declaration.place(entry.stream));
@@ -233,18 +234,19 @@ impl FileTarget {
         View::new(laid.origin, &byte, &tile)
     }
 
-    /// Writes this rank's bytes; their sum. Collective.
-    fn transfer(&self, laid: &BatchLayout, supply: &mut dyn ChunkSource) -> Result<u64> {
+    /// Writes this rank's bytes; returns their checksum. Collective.
+    fn transfer(&self, laid: &BatchLayout, source: &mut dyn ChunkSource) -> Result<u64> {
         let base = laid.copies(self.end - laid.origin).unwrap_or(0) * laid.mine;
         let (mut done, mut total) = (0, 0u64);
         for _ in 0..laid.rounds {
-            match supply.next() {
+            match source.next() {
                 Ok(chunk) => {
-                    // Nothing may be written where other ranks or the next parcel are.
+                    // Bytes of other ranks and of the next batch must not be overwritten.
                     let rest =
                         chunk.get(..(laid.mine - done).min(chunk.len() as u64) as usize).unwrap_or(chunk);
                     self.data.at(base + done).all().write(rest)?;
-                    // Behind the meeting: before it, other ranks of this machine may still be handing over, and need the processor.
+                    // After the collective write: before it, other ranks of this machine may still pack and need the
+                    // processor.
                     total = total.wrapping_add(laid.sum(done, rest));
                     done += rest.len() as u64;
                 }
@@ -257,7 +259,7 @@ impl FileTarget {
         Ok(total)
     }
 
-    /// Says that a parcel is there. Collective.
+    /// Writes the record of a batch. Collective.
     fn write_record(&mut self, mut record: StepRecord) -> Result<()> {
         let sums = self.map_comm_error(self.comm.reduce(0, Op::Sum, &[record.sum]))?;
         record.sum = sums.map_or(0, |sums| sums[0]);
@@ -283,12 +285,12 @@ impl FileTarget {
     }
 }
 
-/// The file beside the data that says what it holds.
+/// The name of the file beside the data that describes it.
 pub(crate) fn steps_name(name: &str) -> String {
     format!("{name}.steps")
 }
 
-/// Rank 0 makes both files, or finds those that are replaced, and takes the lock of the one writer that they may have.
+/// Rank 0 creates both files, or opens those that are replaced, and acquires the writer lock.
 fn make_files(own: &Comm, name: &str, replace: bool) -> Result<Option<WriterLock>> {
     let mode = if replace { Mode::read_write().create() } else { Mode::read_write().exclusive() };
     let steps = steps_name(name);
@@ -297,7 +299,7 @@ fn make_files(own: &Comm, name: &str, replace: bool) -> Result<Option<WriterLock
     }
     let claimed = match file::claim(&steps) {
         Err(error) if error.kind() == file::Kind::InUse => Err(of_stream(name, &error, error.detail())),
-        // Whatever else is wrong with the file, opening it reports.
+        // Opening the file reports other errors.
         claim => Ok(claim.ok().flatten()),
     };
     let made = claimed.and_then(|claim| match OpenOptions::from(mode).open(own, name) {
@@ -306,13 +308,15 @@ fn make_files(own: &Comm, name: &str, replace: bool) -> Result<Option<WriterLock
         Err(error) => Err(of_stream(name, &error, error.detail())),
     });
     if made.is_err() && !replace {
-        // Made just now, without data of its own. A failure to delete it is not the one to report.
+        // It was created just now and has no data. An error of deleting it is less important than the one that is
+        // returned.
         let _ = file::delete(&steps);
     }
     made
 }
 
-/// Why the `.steps` could not be made. One that exists may be in use; it is not locked to find out, since who has just made it may be about to do so.
+/// Why the `.steps` cannot be created. One that exists may be in use; it is not locked to find out, because the
+/// program that has just created it may be about to lock it.
 fn refusal(name: &str, steps: &str, error: &file::Error) -> Error {
     if error.kind() != file::Kind::FileExists {
         return of_stream(name, error, error.detail());
@@ -329,13 +333,13 @@ fn of_stream(name: &str, error: &file::Error, detail: &str) -> Error {
 }
 
 impl BatchLayout {
-    /// How many parcels like this one make so many bytes, if a whole number does.
+    /// How many batches of this layout have this number of bytes, if it is a multiple.
     fn copies(&self, bytes: u64) -> Option<u64> {
         let length = self.offsets.length;
         (length > 0 && bytes.is_multiple_of(length)).then(|| bytes / length)
     }
 
-    /// The sum of this rank's bytes from number `first` on.
+    /// The checksum of this rank's bytes from number `first` on.
     fn sum(&self, first: u64, bytes: &[u8]) -> u64 {
         let (mut skip, mut rest, mut total) = (first, bytes, 0u64);
         for (place, width) in &self.places {
@@ -356,14 +360,14 @@ impl BatchLayout {
 }
 
 impl OutputTarget for FileTarget {
-    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()> {
-        let laid = self.lay_out(parcel, supply.chunks())?;
-        let total = self.transfer(&laid, supply)?;
+    fn write(&mut self, batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<()> {
+        let laid = self.lay_out(batch, source.chunks())?;
+        let total = self.transfer(&laid, source)?;
         let mut record =
-            self.record(if parcel.closing { RecordType::Closing } else { RecordType::Step }, parcel.step);
+            self.record(if batch.closing { RecordType::Closing } else { RecordType::Step }, batch.step);
         record.length = laid.offsets.length;
         record.sum = total;
-        let parts = parcel.entries.iter().zip(&laid.items).zip(&laid.offsets.starts);
+        let parts = batch.entries.iter().zip(&laid.items).zip(&laid.offsets.starts);
         for ((entry, items), start) in parts {
             record.entries[entry.stream] =
                 RecordEntry { start: record.start + start, items: *items, samples: entry.samples };
@@ -387,7 +391,7 @@ impl OutputTarget for FileTarget {
         self.write_record(self.record(RecordType::End, steps))?;
         self.steps.sync()?;
         let Self { writer_lock: claim, data, steps, .. } = *self;
-        // Before the ranks meet: after that any of them may open it again.
+        // Before the collective call: after it any rank may open the file again.
         drop(claim);
         data.close()?;
         steps.close()

@@ -1,19 +1,19 @@
-//! Where the streams of a parcel lie in it. Pure.
+//! The places of streams in a batch. Pure.
 
-/// Streams begin at multiples of this, so that their values are aligned wherever they are mapped.
+/// Streams begin at multiples of this, so that their values are aligned in mapped memory.
 const ALIGNMENT: u64 = 8;
 
-/// Where each stream of a parcel begins, from the start of the parcel.
+/// The start of each stream of a batch, relative to the start of the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamOffsets {
-    /// One for each stream of the parcel.
+    /// One for each stream of the batch.
     pub starts: Vec<u64>,
-    /// Of the whole parcel: where the next one may begin.
+    /// The size of the batch, up to the start of the next one.
     pub length: u64,
 }
 
 impl StreamOffsets {
-    /// Streams of these sizes in bytes, one after the other; none if they cannot be counted.
+    /// Streams of these sizes in bytes, one after the other; none if the sum exceeds `u64`.
     pub fn new(sizes: impl IntoIterator<Item = u64>) -> Option<Self> {
         let mut arrangement = Self { starts: Vec::new(), length: 0 };
         for size in sizes {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_aligned_and_follow_one_another() {
+    fn streams_are_aligned_and_do_not_overlap() {
         let arrangement = StreamOffsets::new([3, 16, 0, 9]).unwrap();
         assert_eq!(arrangement, StreamOffsets { starts: vec![0, 8, 24, 24], length: 40 });
         assert_eq!(StreamOffsets::new([]).unwrap().length, 0);

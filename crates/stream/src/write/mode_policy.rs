@@ -9,7 +9,7 @@ pub enum OutputMode {
     Thread,
     /// As with threads, but the ranks of a group send their bytes to a leader, and only leaders open the file.
     Leaders,
-    /// Dedicated ranks, split off the world: see [`split_io_servers`](crate::split_io_servers).
+    /// I/O servers: see [`split_io_servers`](crate::split_io_servers).
     Servers,
     /// Chosen by a rule when the output is created: servers if there are any, otherwise by the layout.
     #[default]

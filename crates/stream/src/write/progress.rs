@@ -1,35 +1,35 @@
-//! How far an output has come: accepted, visible and durable are different things.
+//! The progress of an output: accepted, visible and durable steps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Kind, Result};
 
-/// How safe a step is; each includes those before it.
+/// The durability of a step; each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
-    /// The program's arrays are its own again; the step is in memory.
+    /// The step is in memory; the program may change its arrays.
     Accepted,
-    /// What the step stores is written: it survives the end of the program.
+    /// The data of the step is written: it survives the end of the program.
     Visible,
-    /// It is synced: it survives the end of the machine. Never on a device that is not persistent.
+    /// The step is synced: it survives a crash of the machine. Never on a device that is not persistent.
     Durable,
 }
 
-/// How many steps have come how far.
+/// The number of steps at each level of durability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputProgress {
-    /// Steps that were handed over.
+    /// Steps that were committed.
     pub accepted: u64,
-    /// Of these, steps of which all that they store is written.
+    /// Of these, steps whose data is written.
     pub visible: u64,
     /// Of these, steps that are synced; 0 on a device that is not persistent.
     pub durable: u64,
-    /// Steps of which a sample is in a reduction that is not stored yet: it is in memory, whatever else of the step is safe.
+    /// Steps with a sample in a reduction that is not stored yet: the sample is in memory only.
     pub in_memory: u64,
 }
 
-/// What is heard of an output that is written elsewhere.
+/// An update of an output that another rank writes.
 #[derive(Debug)]
 pub(crate) struct ProgressUpdate {
     pub(crate) visible: u64,
@@ -37,20 +37,21 @@ pub(crate) struct ProgressUpdate {
     pub(crate) failure: Option<Error>,
 }
 
-/// Who brings tidings: they are asked for, since nobody here waits for them.
+/// The source of updates of an output that another rank writes. Updates are requested, because no thread waits for
+/// them.
 pub(crate) trait RemoteProgress: Send + Sync + std::fmt::Debug {
-    /// The latest; or, waiting asleep, what comes next.
+    /// The latest update, or the next one if `wait` is set.
     fn update(&self, wait: bool) -> Result<ProgressUpdate>;
 }
 
-/// Where progress is noted, by whoever writes, and looked up, by whoever asks.
+/// The progress of an output, which the writer updates and the program reads.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressCell {
     state: Mutex<ProgressState>,
-    /// What is synced does not outlive the machine: nothing is durable.
+    /// Synced data does not survive a crash of the machine: no step is durable.
     volatile: AtomicBool,
     change: Condvar,
-    /// Where the output is written, if not here.
+    /// The writer of the output, if it is another rank.
     remote: Mutex<Option<Arc<dyn RemoteProgress>>>,
 }
 
@@ -59,9 +60,9 @@ struct ProgressState {
     progress: OutputProgress,
     /// The first failure, which is final.
     failure: Option<Error>,
-    /// Whether a call of the program has returned it.
+    /// True if a call of the program has returned it.
     reported: bool,
-    /// Nobody writes any more.
+    /// There are no more updates.
     closed: bool,
 }
 
@@ -70,16 +71,16 @@ impl ProgressCell {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A board for an output that is written elsewhere.
-    pub(crate) fn with_remote(herald: Arc<dyn RemoteProgress>) -> Self {
-        Self { remote: Mutex::new(Some(herald)), ..Self::default() }
+    /// The progress of an output that another rank writes.
+    pub(crate) fn with_remote(remote: Arc<dyn RemoteProgress>) -> Self {
+        Self { remote: Mutex::new(Some(remote)), ..Self::default() }
     }
 
-    /// Notes what is heard; whether there is anybody to be heard.
+    /// Records an update; false if there are none any more.
     fn poll_remote(&self, wait: bool) -> bool {
-        let herald = self.remote.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(herald) = herald.filter(|_| !self.is_settled()) else { return false };
-        match herald.update(wait) {
+        let remote = self.remote.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(remote) = remote.filter(|_| !self.is_settled()) else { return false };
+        match remote.update(wait) {
             Ok(ProgressUpdate { visible, durable, failure }) => {
                 self.update(|progress| {
                     progress.visible = progress.visible.max(visible);
@@ -92,7 +93,7 @@ impl ProgressCell {
         true
     }
 
-    /// Nothing changes any more.
+    /// True if there are no more updates.
     fn is_settled(&self) -> bool {
         let state = self.lock();
         state.closed || state.failure.is_some()
@@ -104,23 +105,23 @@ impl ProgressCell {
         OutputProgress { durable, ..progress }
     }
 
-    /// The same with what is synced as durable, whatever the medium is.
+    /// The progress with synced steps as durable on any medium.
     fn synced(&self) -> OutputProgress {
         self.poll_remote(false);
         self.lock().progress
     }
 
-    /// Says whether the medium is persistent; until then it is.
+    /// Sets whether the medium is persistent; the default is that it is.
     pub(crate) fn set_persistent(&self, persistent: bool) {
         self.volatile.store(!persistent, Ordering::Relaxed);
     }
 
-    /// What of that which was accepted will never be stored, of an output that ends here without a failure.
+    /// Accepted data that will never be stored, of an output that has ended without a failure.
     fn missing(state: &ProgressState) -> Option<String> {
         let OutputProgress { accepted, visible, in_memory, .. } = state.progress;
         if visible < accepted {
             return Some(format!(
-                "steps from {visible} on are not in the file: not all ranks have handed them over"
+                "steps from {visible} on are not in the file: not all ranks have committed them"
             ));
         }
         (in_memory > 0).then(|| {
@@ -133,21 +134,21 @@ impl ProgressCell {
         self.change.notify_all();
     }
 
-    /// Notes a failure, unless there is one.
+    /// Records a failure; the first one is final.
     pub(crate) fn fail(&self, error: Error) {
         self.lock().failure.get_or_insert(error);
         self.change.notify_all();
     }
 
-    /// The program has been told of a failure, or is about to be.
+    /// A call returns the failure to the program.
     pub(crate) fn mark_reported(&self) {
         self.lock().reported = true;
     }
 
-    /// Nothing will change any more.
+    /// There are no more updates.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
-        // Whoever keeps a receipt keeps no server waiting.
+        // A receipt that is kept does not keep the server running.
         *self.remote.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.change.notify_all();
     }
@@ -160,7 +161,7 @@ impl ProgressCell {
         state.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// What the program was not told by any call: the failure, or what is missing without one. From now on it counts as reported.
+    /// The failure that no call has returned, or what is missing without one. It counts as reported afterwards.
     pub(crate) fn take_unreported(&self) -> Option<String> {
         let mut state = self.lock();
         if std::mem::replace(&mut state.reported, true) {
@@ -169,7 +170,7 @@ impl ProgressCell {
         state.failure.as_ref().map(Error::to_string).or_else(|| Self::missing(&state))
     }
 
-    /// Waits, asleep, until `enough` holds of what is written and synced; an error if that can never be.
+    /// Waits until `enough` is true for the written and synced steps; fails if it never will be.
     pub(crate) fn wait(
         &self,
         operation: &'static str,
@@ -188,7 +189,7 @@ impl ProgressCell {
     }
 }
 
-/// What `commit` gives: how safe the step is can be asked at any time.
+/// The result of `commit`: the durability of the step can be queried at any time.
 #[derive(Clone, Debug)]
 pub struct Receipt {
     pub(crate) progress: Arc<ProgressCell>,
@@ -201,7 +202,7 @@ impl Receipt {
         self.step
     }
 
-    /// How safe it is now; the error, if it can become no safer.
+    /// The durability of the step; the error, if it cannot become more durable.
     pub fn state(&self) -> Result<Durability> {
         let progress = self.progress.progress();
         if self.step < progress.durable {
@@ -213,7 +214,7 @@ impl Receipt {
         self.progress.check().map(|()| Durability::Accepted)
     }
 
-    /// Waits, asleep, until it is visible.
+    /// Waits until the step is visible.
     pub fn wait_visible(&self) -> Result<()> {
         self.progress.wait("wait", |progress| self.step < progress.visible)
     }
@@ -224,28 +225,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_receipt_tells_how_safe_its_step_is() {
-        let board = Arc::new(ProgressCell::default());
-        let receipt = |step| Receipt { progress: Arc::clone(&board), step };
-        board.update(|progress| {
+    fn a_receipt_returns_the_durability_of_its_step() {
+        let progress = Arc::new(ProgressCell::default());
+        let receipt = |step| Receipt { progress: Arc::clone(&progress), step };
+        progress.update(|progress| {
             *progress = OutputProgress { accepted: 3, visible: 2, durable: 1, in_memory: 0 }
         });
         let states: Vec<Durability> = (0..3).map(|step| receipt(step).state().unwrap()).collect();
         assert_eq!(states, [Durability::Durable, Durability::Visible, Durability::Accepted]);
-        board.fail(Error::new(Kind::NoSpace, "write", "a", "full").in_step(2));
-        board.fail(Error::new(Kind::NoSpace, "write", "a", "later").in_step(3));
-        assert_eq!(receipt(1).state().unwrap(), Durability::Visible, "what was safe stays so");
+        progress.fail(Error::new(Kind::NoSpace, "write", "a", "full").in_step(2));
+        progress.fail(Error::new(Kind::NoSpace, "write", "a", "later").in_step(3));
+        assert_eq!(receipt(1).state().unwrap(), Durability::Visible, "a visible step stays visible");
         assert_eq!(receipt(2).state().unwrap_err().step(), Some(2));
         assert_eq!(receipt(2).wait_visible().unwrap_err().detail(), "full");
         assert_eq!(receipt(1).wait_visible().ok(), Some(()));
     }
 
     #[test]
-    fn nobody_waits_for_what_never_comes() {
-        let board = Arc::new(ProgressCell::default());
-        let waiting = Arc::clone(&board);
+    fn a_wait_ends_when_there_are_no_more_updates() {
+        let progress = Arc::new(ProgressCell::default());
+        let waiting = Arc::clone(&progress);
         let waiter = std::thread::spawn(move || waiting.wait("flush", |progress| progress.durable > 0));
-        board.close();
+        progress.close();
         assert_eq!(waiter.join().unwrap().unwrap_err().kind(), Kind::Incomplete);
     }
 }

@@ -1,4 +1,4 @@
-//! Who writes: the program itself, its I/O thread, or a server.
+//! The writer of an output: the program itself, its I/O thread, or a server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ enum WriterBackend {
 struct ServerWriter {
     client: Arc<dyn RemoteWriter>,
     progress: Arc<ProgressCell>,
-    /// Nothing more is heard of the output.
+    /// The server has ended the output, or is not waited for any more.
     settled: bool,
 }
 
@@ -100,34 +100,34 @@ impl StreamWriter {
         Self { name, comm, progress, backend: Some(backend), finished: false }
     }
 
-    /// Writes a parcel, or hands it over; or takes part with this rank's error.
-    pub(crate) fn write(&mut self, parcel: StepBatch, packing: Result<&mut Packer<'_>, Error>) -> Result<()> {
+    /// Writes a batch, or passes it to the writer; or takes part with this rank's error.
+    pub(crate) fn write(&mut self, batch: StepBatch, packing: Result<&mut Packer<'_>, Error>) -> Result<()> {
         match &mut self.backend {
-            Some(WriterBackend::Thread(worker)) => worker.write(parcel, packing),
+            Some(WriterBackend::Thread(worker)) => worker.write(batch, packing),
             Some(WriterBackend::Server(served)) => {
-                let (step, outcome) = (parcel.step, served.client.write(parcel, packing));
+                let (step, outcome) = (batch.step, served.client.write(batch, packing));
                 self.settle(outcome.map_err(|error| error.in_step(step)))
             }
             Some(WriterBackend::Inline(own)) => {
-                let outcome = own.write(&parcel, packing, &self.progress);
-                self.settle(outcome.map_err(|error| error.in_step(parcel.step)))
+                let outcome = own.write(&batch, packing, &self.progress);
+                self.settle(outcome.map_err(|error| error.in_step(batch.step)))
             }
             None => self.progress.check(),
         }
     }
 
-    /// Makes everything so far durable: now, or when its turn comes.
+    /// Syncs all batches so far, now or after them.
     pub(crate) fn sync(&mut self) {
         match &mut self.backend {
             Some(WriterBackend::Thread(worker)) => worker.sync(),
             Some(WriterBackend::Server(served)) => {
                 let outcome = served.client.sync();
-                // Told by the board.
+                // The error is on the progress cell.
                 let _ = self.settle(outcome);
             }
             Some(WriterBackend::Inline(own)) => {
                 let outcome = own.sync(&self.progress);
-                // Told by the board.
+                // The error is on the progress cell.
                 let _ = self.settle(outcome);
             }
             None => {}
@@ -156,7 +156,7 @@ impl StreamWriter {
         usage
     }
 
-    /// After a failure nothing more is asked of the target.
+    /// After a failure the target is not used.
     fn settle(&mut self, outcome: Result<()>) -> Result<()> {
         outcome.inspect_err(|error| {
             self.progress.fail(error.clone());
@@ -166,7 +166,8 @@ impl StreamWriter {
 }
 
 impl WriterBackend {
-    /// Waits until everything that was accepted is written; not so if other ranks keep the writer waiting for longer than `limit`.
+    /// Waits until everything that was accepted is written. False if the writer has waited for other ranks for longer
+    /// than `limit`.
     fn await_end(&mut self, limit: Option<Duration>) -> bool {
         match self {
             Self::Inline(_) => true,
@@ -175,7 +176,7 @@ impl WriterBackend {
         }
     }
 
-    /// What is not written now is lost.
+    /// Stops waiting: batches that are not written are lost for this rank.
     fn give_up(&mut self) {
         match self {
             Self::Inline(_) => {}
@@ -186,7 +187,7 @@ impl WriterBackend {
 }
 
 impl ServerWriter {
-    /// Waits until the server has written every step that all its clients have handed over.
+    /// Waits until the server has written every step that all its clients have passed.
     fn await_end(&mut self, limit: Option<Duration>) -> bool {
         if self.settled {
             return true;
@@ -217,17 +218,17 @@ impl Drop for ServerWriter {
     }
 }
 
-/// What is told of an output that was dropped without `finish`.
+/// Reports the failure of an output that was dropped without `finish`.
 struct Ending {
     name: Arc<str>,
     comm: Comm,
-    board: Arc<ProgressCell>,
+    progress: Arc<ProgressCell>,
 }
 
 impl Ending {
-    /// Tells what failed where people and `run` see it.
+    /// Prints the failure and reports it to `run`.
     fn report(&self) {
-        if let Some(reason) = self.board.take_unreported() {
+        if let Some(reason) = self.progress.take_unreported() {
             let message = format!("output {:?}, dropped without `finish`: {reason}", self.name);
             Report::new(ReportSource::Stream).warn(&message);
             self.comm.report_failure(message);
@@ -236,14 +237,15 @@ impl Ending {
 }
 
 impl Drop for StreamWriter {
-    /// Without `finish`: what was accepted is written first, and what failed is told. Where other ranks are slow, the rest of the wait is left to the end of
-    /// `run`, which knows whether this rank has failed: then others may wait for it, and nothing more can be written.
+    /// Without `finish`: accepted steps are written first, and failures are reported. If other ranks are slow, the
+    /// rest of the wait is done at the end of `run`, which knows whether this rank has failed: then the others may
+    /// wait for it, and nothing more can be written.
     fn drop(&mut self) {
         if self.finished {
             return;
         }
-        let (name, comm, board) = (Arc::clone(&self.name), self.comm.clone(), Arc::clone(&self.progress));
-        let ending = Ending { name, comm, board };
+        let (name, comm, progress) = (Arc::clone(&self.name), self.comm.clone(), Arc::clone(&self.progress));
+        let ending = Ending { name, comm, progress };
         let Some(mut hand) = self.backend.take() else { return ending.report() };
         if hand.await_end(Some(STALL_LIMIT)) {
             drop(hand);
@@ -268,40 +270,40 @@ impl InlineWriter {
 
     fn write(
         &mut self,
-        parcel: &StepBatch,
+        batch: &StepBatch,
         packing: Result<&mut Packer<'_>, Error>,
-        board: &ProgressCell,
+        progress: &ProgressCell,
     ) -> Result<()> {
         let begin = Instant::now();
-        if !parcel.entries.is_empty() {
-            let mut supply =
+        if !batch.entries.is_empty() {
+            let mut source =
                 PackedChunks { packing, memory: &self.memory, buffer: &mut self.buffer, length: 0 };
-            self.target.write(parcel, &mut supply)?;
+            self.target.write(batch, &mut source)?;
             self.batches += 1;
         }
-        board.update(|progress| progress.visible = parcel.step + 1);
-        if !parcel.entries.is_empty()
+        progress.update(|progress| progress.visible = batch.step + 1);
+        if !batch.entries.is_empty()
             && self.durable_every.is_some_and(|every| self.batches.is_multiple_of(every))
         {
-            self.sync(board)?;
+            self.sync(progress)?;
         }
         self.writing += begin.elapsed();
         Ok(())
     }
 
-    fn sync(&mut self, board: &ProgressCell) -> Result<()> {
+    fn sync(&mut self, progress: &ProgressCell) -> Result<()> {
         self.target.sync()?;
-        board.update(|progress| progress.durable = progress.visible);
+        progress.update(|progress| progress.durable = progress.visible);
         Ok(())
     }
 }
 
-/// Chunks packed as they are asked for.
+/// Chunks that are packed when they are requested.
 struct PackedChunks<'a, 'p, 'd> {
     packing: Result<&'p mut Packer<'d>, Error>,
     memory: &'a BudgetUser,
     buffer: &'a mut Vec<u8>,
-    /// Of the last chunk.
+    /// Bytes of the last chunk.
     length: usize,
 }
 
@@ -316,7 +318,7 @@ impl ChunkSource for PackedChunks<'_, '_, '_> {
 
     fn next(&mut self) -> Result<&[u8]> {
         let packing = self.packing.as_mut().map_err(|error| error.clone())?;
-        let unlaid = |error: crate::pack::packer::PackError| {
+        let refused = |error: crate::pack::packer::PackError| {
             Error::new(Kind::BadArgument, "commit", "the output", error.to_string())
         };
         let needed = packing.next_length();
@@ -325,7 +327,7 @@ impl ChunkSource for PackedChunks<'_, '_, '_> {
             // A chunk is a part of the minimum, so that it is granted.
             *self.buffer = self.memory.take_buffer(needed).unwrap_or_default();
         }
-        self.length = packing.fill(self.buffer).map_err(unlaid)?;
+        self.length = packing.fill(self.buffer).map_err(refused)?;
         Ok(self.current())
     }
 

@@ -1,4 +1,4 @@
-//! Where a rank's part of a stream of a parcel goes in the stream's file. Pure.
+//! The place of a rank's part of a stream in the stream's object file. Pure.
 
 use aqueduct_file::layout::{Layout, LayoutError};
 
@@ -7,32 +7,32 @@ use crate::declare::rank_share::shift_layout;
 use crate::declare::stream_info::StreamRegion;
 use crate::target::StepBatch;
 
-/// Room for a stream of a parcel behind what its file has.
+/// The place of a batch of a stream at the end of its file.
 pub(super) struct AppendRange {
     pub(super) stream: usize,
     /// Objects and bytes of all ranks.
     pub(super) count: u64,
     pub(super) bytes: u64,
-    /// This rank's bytes among them, and how many they are.
+    /// This rank's bytes among them.
     pub(super) place: Layout,
     pub(super) mine: u64,
     /// Items of the ranks before this one.
     pub(super) before: u64,
-    /// Whether the next room has the lengths of the objects.
+    /// True if the next range has the lengths of the objects.
     pub(super) is_indexed: bool,
 }
 
 impl AppendRange {
-    /// The room of a parcel's entry number `at`; `before` and `totals` have the items of the ranks before this one and of all, for each entry. A count that
-    /// cannot be is one that no file takes.
+    /// The range of entry number `at` of a batch; `before` and `totals` have the items of the ranks before this one
+    /// and of all ranks, for each entry. A count that overflows is larger than any file.
     pub(super) fn new(
         declared: &Declaration,
-        parcel: &StepBatch,
+        batch: &StepBatch,
         at: usize,
         before: &[u64],
         totals: &[u64],
     ) -> Result<Self, LayoutError> {
-        let entry = &parcel.entries[at];
+        let entry = &batch.entries[at];
         let (stream, about) = (entry.stream, &declared.streams()[entry.stream]);
         let each = about.item_bytes().unwrap_or(u64::MAX);
         let (place, items) = match about.region {
@@ -48,7 +48,8 @@ impl AppendRange {
         Ok(Self { stream, count, bytes, place, mine, before: before[at], is_indexed })
     }
 
-    /// The parts of a chunk that belong to each room, and how many bytes of the room come before; the chunk begins behind `done` bytes of all rooms.
+    /// The parts of a chunk in each range, and the bytes of the range before them; the chunk begins after `done`
+    /// bytes of all ranges.
     pub(super) fn parts<'c>(rooms: &[Self], done: u64, chunk: &'c [u8]) -> Vec<(u64, &'c [u8])> {
         let (mut before, mut rest) = (0, chunk);
         let part = |room: &Self| {

@@ -37,9 +37,9 @@ impl SlowTarget {
 }
 
 impl OutputTarget for SlowTarget {
-    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()> {
+    fn write(&mut self, batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<()> {
         std::thread::sleep(self.write);
-        self.inner.write(parcel, supply)
+        self.inner.write(batch, source)
     }
 
     fn is_persistent(&self) -> bool {
