@@ -1,23 +1,23 @@
-//! The power is cut in every operation of a program: a reader then finds every step that was told to be durable, and nothing that is not
-//! complete.
+//! Power failures in every operation of a program: a reader then finds every step that was reported as durable, and
+//! no step that is not complete.
 
+#[path = "cases/all_streams.rs"]
+mod all_streams;
 #[path = "cases/model.rs"]
 mod model;
-#[path = "cases/story.rs"]
-mod story;
 
 use std::sync::Arc;
 
+use all_streams::{Cut, check, check_end};
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{MemFs, register_device};
 use aqueduct_stream::{Error, Kind, Options, OutputMode, Reader};
-use story::{Cut, check, check_end};
 
 const CUT: Cut = Cut { axis: 0, uneven: false, halo: 0 };
 const STEPS: u64 = 4;
 
-/// What a rank was told before the power failed.
+/// The progress that a rank knew before the power failure.
 #[derive(Clone, Debug, Default)]
 struct Known {
     created: bool,
@@ -28,12 +28,12 @@ struct Known {
 
 /// Syncs after every second step, flushes once, finishes: until the power fails.
 fn program(world: &Comm, name: &str, mode: OutputMode, known: &mut Known) -> Result<(), Error> {
-    let (streams, keys) = story::declare(world, CUT);
+    let (streams, keys) = all_streams::declare(world, CUT);
     let options = Options::new().replace().mode(mode).durable_every(2).memory(4000);
     let mut output = options.create(world, name, &streams)?;
     known.created = true;
     let mut take = |step: u64| {
-        let outcome = story::step(world, &mut output, &keys, CUT, step);
+        let outcome = all_streams::step(world, &mut output, &keys, CUT, step);
         known.accepted += u64::from(outcome.is_ok());
         let outcome = outcome.and_then(|_| if step == 0 { output.flush() } else { Ok(()) });
         known.durable = output.progress().durable;
@@ -45,8 +45,8 @@ fn program(world: &Comm, name: &str, mode: OutputMode, known: &mut Known) -> Res
     Ok(())
 }
 
-/// What a reader finds; whether there was something.
-fn judge(name: &str, ranks: usize, known: &[Known], context: &str) -> bool {
+/// Compares the file with the known progress; true if it can be read.
+fn check_file(name: &str, ranks: usize, known: &[Known], context: &str) -> bool {
     let durable = known.iter().map(|known| known.durable).max().unwrap_or(0);
     let created = known.iter().any(|known| known.created);
     let read = |world: &Comm| {
@@ -58,8 +58,8 @@ fn judge(name: &str, ranks: usize, known: &[Known], context: &str) -> bool {
                 return Ok::<_, Error>(false);
             }
         };
-        for parcel in reader.stored_steps().iter().filter(|parcel| !parcel.is_closing) {
-            check(&reader, ranks, parcel.step..parcel.step + 1);
+        for stored in reader.stored_steps().iter().filter(|stored| !stored.is_closing) {
+            check(&reader, ranks, stored.step..stored.step + 1);
         }
         let missing = (0..durable).find(|step| reader.step(*step).is_none());
         assert_eq!(missing, None, "{context}: was durable, {known:?}");
@@ -73,13 +73,13 @@ fn judge(name: &str, ranks: usize, known: &[Known], context: &str) -> bool {
             check_end(&reader, STEPS);
         }
         let finished = known.iter().any(|known| known.finished);
-        assert!(reader.is_finished() || !finished, "{context}: it was told that it had finished");
+        assert!(reader.is_finished() || !finished, "{context}: it was outcomes that it had finished");
         Ok(true)
     };
     Launch::threads(1).run(read).unwrap().remove(0)
 }
 
-/// Cuts the power in every operation.
+/// Simulates a power failure in every operation.
 fn cut_everywhere(mode: OutputMode, ranks: usize, seeds: u64) {
     let (mut read, mut nothing) = (0, 0);
     for seed in 0..seeds {
@@ -93,11 +93,11 @@ fn cut_everywhere(mode: OutputMode, ranks: usize, seeds: u64) {
                 let done = program(world, &name, mode, &mut known).is_ok();
                 Ok::<_, Error>((known, done))
             };
-            let told = Launch::threads(ranks).run(run).unwrap();
-            let done = told.iter().all(|(_, done)| *done);
-            let known: Vec<Known> = told.into_iter().map(|(known, _)| known).collect();
+            let outcomes = Launch::threads(ranks).run(run).unwrap();
+            let done = outcomes.iter().all(|(_, done)| *done);
+            let known: Vec<Known> = outcomes.into_iter().map(|(known, _)| known).collect();
             let context = format!("{prefix}, power cut after {after} changes, seed {seed}");
-            if judge(&name, ranks, &known, &context) {
+            if check_file(&name, ranks, &known, &context) {
                 read += 1;
             } else {
                 nothing += 1;
@@ -112,24 +112,24 @@ fn cut_everywhere(mode: OutputMode, ranks: usize, seeds: u64) {
 }
 
 #[test]
-fn every_cut_while_the_program_writes() {
+fn power_failures_while_the_program_writes() {
     cut_everywhere(OutputMode::Blocking, 1, 4);
 }
 
 #[test]
-fn every_cut_while_a_thread_writes() {
+fn power_failures_while_a_thread_writes() {
     cut_everywhere(OutputMode::Thread, 1, 4);
 }
 
 #[test]
-fn every_cut_of_two_ranks() {
+fn power_failures_with_two_ranks() {
     cut_everywhere(OutputMode::Blocking, 2, 2);
     cut_everywhere(OutputMode::Thread, 2, 2);
 }
 
-/// A file that is replaced is the old one, the new one, or nothing: never a description of data that is gone.
+/// A file that is replaced is the old one, the new one, or missing: never a description of data that is gone.
 #[test]
-fn every_cut_while_a_file_is_replaced() {
+fn power_failures_while_a_file_is_replaced() {
     let (mut old, mut neither) = (0, 0);
     for after in 0..12 {
         for seed in 0..8 {
@@ -137,14 +137,14 @@ fn every_cut_while_a_file_is_replaced() {
             let memory = Arc::new(MemFs::new());
             register_device(&format!("{prefix}-inner"), Arc::clone(&memory) as Arc<_>).unwrap();
             let first = |world: &Comm| {
-                story::write(world, &format!("{prefix}-inner:a"), &Options::new().replace(), CUT, STEPS)
+                all_streams::write(world, &format!("{prefix}-inner:a"), &Options::new().replace(), CUT, STEPS)
                     .map(drop)
             };
             Launch::threads(1).run(first).unwrap();
             register_device(&prefix, Arc::new(CrashDevice::new(memory).after(after, seed))).unwrap();
             let name = format!("{prefix}:a");
             let second = |world: &Comm| {
-                let (streams, _) = story::declare(world, CUT);
+                let (streams, _) = all_streams::declare(world, CUT);
                 drop(Options::new().replace().create(world, &name, &streams));
                 Ok::<_, Error>(())
             };

@@ -1,4 +1,4 @@
-//! Programs that end without `finish`: what was accepted is in the file, and what failed is the result of `run`.
+//! Programs that end without `finish`: accepted steps are in the file, and failures are the result of `run`.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_stream::{
@@ -18,8 +18,8 @@ fn declare(world: &Comm) -> (Streams, StreamKey<u64>) {
     (streams, key)
 }
 
-/// Hands over all steps without waiting for any.
-fn hand_over(world: &Comm, options: &Options, name: &str) -> Result<Output, Error> {
+/// Commits all steps without waiting for any.
+fn commit_steps(world: &Comm, options: &Options, name: &str) -> Result<Output, Error> {
     let (streams, key) = declare(world);
     let mut output = options.clone().buffers(8).memory(1 << 20).create(world, name, &streams)?;
     for step in 0..STEPS {
@@ -28,7 +28,7 @@ fn hand_over(world: &Comm, options: &Options, name: &str) -> Result<Output, Erro
     Ok(output)
 }
 
-/// How many steps of a file are complete.
+/// The number of complete steps of a file.
 fn complete_steps(name: &str) -> u64 {
     let count = |world: &Comm| Ok::<_, Error>(Reader::open(world, name)?.stored_steps().len() as u64);
     Launch::threads(1).run(count).unwrap()[0]
@@ -41,13 +41,13 @@ enum Ending {
     Panic,
 }
 
-/// Ends the program as it is asked to, on one rank.
+/// Ends the program in this way, on one rank.
 fn end(ending: Ending, world: &Comm, output: Output) -> Result<(), Error> {
     match ending {
         Ending::Error if world.rank() == 1 => {
-            Err(Error::new(Kind::BadArgument, "compute", "the program", "it is tired"))
+            Err(Error::new(Kind::BadArgument, "compute", "the program", "the program fails here"))
         }
-        Ending::Panic if world.rank() == 1 => panic!("the program is tired"),
+        Ending::Panic if world.rank() == 1 => panic!("the program fails here"),
         _ => {
             drop(output);
             Ok(())
@@ -63,7 +63,7 @@ fn accepted_steps_are_written_however_the_program_ends() {
             let plain = folder.path().join(format!("{mode:?}-{ending:?}")).display().to_string();
             let name = format!("{SLOW}ufs:{plain}");
             let run = Launch::threads(2)
-                .run(|world| end(ending, world, hand_over(world, &Options::new().mode(mode), &name)?));
+                .run(|world| end(ending, world, commit_steps(world, &Options::new().mode(mode), &name)?));
             assert_eq!(run.is_ok(), ending == Ending::Dropped, "{run:?}");
             assert_eq!(complete_steps(&plain), STEPS, "{mode:?} {ending:?}");
         }
@@ -71,7 +71,7 @@ fn accepted_steps_are_written_however_the_program_ends() {
 }
 
 #[test]
-fn servers_write_what_all_clients_have_handed_over_before_one_fails() {
+fn servers_write_the_steps_of_all_clients_before_one_fails() {
     let folder = tempfile::tempdir().unwrap();
     for (ranks, servers) in [(3, 1), (6, 2)] {
         for ending in [Ending::Dropped, Ending::Error, Ending::Panic] {
@@ -79,9 +79,9 @@ fn servers_write_what_all_clients_have_handed_over_before_one_fails() {
             let name = format!("{SLOW}ufs:{plain}");
             let run = Launch::threads(ranks).run(|world| match split_io_servers(world, servers)? {
                 Role::Server(server) => server.serve().map(drop),
-                Role::Compute(crew) => {
-                    let options = Options::new().served_by(&crew);
-                    end(ending, crew.comm(), hand_over(crew.comm(), &options, &name)?)
+                Role::Compute(compute) => {
+                    let options = Options::new().served_by(&compute);
+                    end(ending, compute.comm(), commit_steps(compute.comm(), &options, &name)?)
                 }
             });
             assert_eq!(run.is_ok(), ending == Ending::Dropped, "{run:?}");
@@ -90,14 +90,14 @@ fn servers_write_what_all_clients_have_handed_over_before_one_fails() {
     }
 }
 
-/// A job of a launcher whose output is not finished: who writes, and how the program ends.
+/// A job of a launcher whose output is not finished: the mode, and how the program ends.
 const JOBS: [(&str, OutputMode, Ending); 4] = [
     ("thread dropped", OutputMode::Thread, Ending::Dropped),
     ("thread error", OutputMode::Thread, Ending::Error),
     ("served dropped", OutputMode::Servers, Ending::Dropped),
     ("served error", OutputMode::Servers, Ending::Error),
 ];
-/// Which of them, and where its file is.
+/// The number of the job, and the folder of its file.
 const JOB: &str = "AQUEDUCT_TEST_JOB";
 const FILE: &str = "AQUEDUCT_TEST_FILE";
 
@@ -108,20 +108,20 @@ fn a_job() {
     let (_, mode, ending) = JOBS.into_iter().find(|(name, ..)| *name == job).unwrap();
     let program = |world: &Comm| {
         if mode == OutputMode::Thread {
-            return end(ending, world, hand_over(world, &Options::new().mode(mode), &name)?);
+            return end(ending, world, commit_steps(world, &Options::new().mode(mode), &name)?);
         }
         match split_io_servers(world, 1)? {
             Role::Server(server) => server.serve().map(drop),
-            Role::Compute(crew) => {
-                let options = Options::new().served_by(&crew);
-                end(ending, crew.comm(), hand_over(crew.comm(), &options, &name)?)
+            Role::Compute(compute) => {
+                let options = Options::new().served_by(&compute);
+                end(ending, compute.comm(), commit_steps(compute.comm(), &options, &name)?)
             }
         }
     };
     aqueduct_comm::run(program).unwrap();
 }
 
-/// Processes in the place of threads: a rank that fails ends the job.
+/// Processes instead of threads: a rank that fails ends the job.
 fn under(launcher: &str) {
     let Some(launcher) = TestLauncher::find(launcher, &std::env::current_exe().unwrap()) else { return };
     for (job, _, ending) in JOBS {
@@ -150,7 +150,7 @@ fn failure_that_no_call_returned_is_the_result_of_run() {
     let name = format!("{SLOW}fault=seed=1,write=#6+:ufs:{}/run", folder.path().display());
     let run = Launch::threads(2).run(|world| {
         // All steps are accepted before the first one fails.
-        drop(hand_over(world, &Options::new().mode(OutputMode::Thread), &name)?);
+        drop(commit_steps(world, &Options::new().mode(OutputMode::Thread), &name)?);
         Ok::<_, Error>(())
     });
     let shown = run.unwrap_err().to_string();
@@ -171,7 +171,7 @@ fn reductions_that_were_never_stored_are_the_result_of_run() {
     assert!(shown.contains("memfs:forgotten") && shown.contains("`finish` stores them"), "{shown}");
 }
 
-/// On a device that is not persistent nothing is ever durable, however often it is synced.
+/// On a device that is not persistent no step is durable, however often it is synced.
 #[test]
 fn steps_in_memory_are_never_durable() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -196,7 +196,7 @@ fn steps_in_memory_are_never_durable() {
                 }
                 match split_io_servers(world, 1)? {
                     Role::Server(server) => server.serve().map(drop),
-                    Role::Compute(crew) => check(crew.comm(), &Options::new().served_by(&crew)),
+                    Role::Compute(compute) => check(compute.comm(), &Options::new().served_by(&compute)),
                 }
             });
             run.unwrap();

@@ -1,21 +1,22 @@
-//! What goes wrong is told, with its step, on all ranks; nobody waits for ever, and what was complete before stays so.
+//! Failures are returned with their step on all ranks, no rank waits forever, and earlier complete steps stay
+//! complete.
 
+#[path = "cases/all_streams.rs"]
+#[allow(dead_code, reason = "nothing is compared here")]
+mod all_streams;
 #[path = "cases/model.rs"]
 #[allow(dead_code, reason = "nothing is compared here")]
 mod model;
-#[path = "cases/story.rs"]
-#[allow(dead_code, reason = "nothing is compared here")]
-mod story;
 
 use std::time::{Duration, Instant};
 
+use all_streams::Cut;
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_stream::{
     Durability, Error, Hyperslab, Kind, Options, Output, OutputMode, Reader, Reduction, Stream, StreamKey,
     Streams,
 };
 use aqueduct_testkit::blocking_device::BlockingDevice;
-use story::Cut;
 
 const CUT: Cut = Cut { axis: 0, uneven: false, halo: 0 };
 const MODES: [OutputMode; 3] = [OutputMode::Blocking, OutputMode::Thread, OutputMode::Leaders];
@@ -28,8 +29,8 @@ fn rows(world: &Comm) -> (Streams, StreamKey<f64>) {
     (streams, rows)
 }
 
-/// Hands over steps until an error is told, and then what `finish` says.
-fn until_told(output: Output, rows: StreamKey<f64>) -> (Error, Error) {
+/// Commits steps until one fails; its error, and that of `finish`.
+fn until_failure(output: Output, rows: StreamKey<f64>) -> (Error, Error) {
     let mut output = output;
     for step in 0..1000 {
         let values = [f64::from(step); 10];
@@ -39,38 +40,38 @@ fn until_told(output: Output, rows: StreamKey<f64>) -> (Error, Error) {
         }
         std::thread::sleep(Duration::from_micros(200));
     }
-    panic!("an error was never told");
+    panic!("an error was never errors");
 }
 
 #[test]
-fn a_device_that_fails_is_told_with_its_step_on_all_ranks() {
+fn a_device_error_is_returned_with_its_step_on_all_ranks() {
     for mode in MODES {
         for (part, kind) in
             [("write=nospace@#6", aqueduct_file::Kind::NoSpace), ("sync=#9", aqueduct_file::Kind::Io)]
         {
             let inner = format!("failing-{mode:?}-{kind:?}").to_lowercase();
-            // The same text would be the same device, whose fault is over.
+            // The same name would be the same device, whose fault is over.
             let name = format!("fault=seed={},{part}:memfs:{inner}", mode as u8);
             let run = |world: &Comm| {
                 let (streams, rows) = rows(world);
                 let options = Options::new().replace().mode(mode).durable_every(2);
-                Ok::<_, Error>(until_told(options.create(world, &name, &streams)?, rows))
+                Ok::<_, Error>(until_failure(options.create(world, &name, &streams)?, rows))
             };
-            let told = Launch::threads(3).run(run).unwrap();
-            let step = told[0].0.step();
-            assert!(step.is_some_and(|step| step > 0), "{}", told[0].0);
-            for (error, at_finish) in told {
+            let errors = Launch::threads(3).run(run).unwrap();
+            let step = errors[0].0.step();
+            assert!(step.is_some_and(|step| step > 0), "{}", errors[0].0);
+            for (error, at_finish) in errors {
                 for error in [error, at_finish] {
                     assert_eq!((error.kind(), error.step()), (kind, step), "{error}");
                 }
             }
-            // What was written before is there.
+            // The steps before are in the file.
             let read = |world: &Comm| {
                 let reader = Reader::open(world, &format!("memfs:{inner}"))?;
                 assert!(!reader.is_finished());
                 for before in 0..step.unwrap() {
-                    let parcel = reader.step(before).expect("complete");
-                    assert_eq!(reader.read::<f64>("rows", parcel)?, [before as f64; 30]);
+                    let stored = reader.step(before).expect("complete");
+                    assert_eq!(reader.read::<f64>("rows", stored)?, [before as f64; 30]);
                 }
                 Ok::<_, Error>(())
             };
@@ -95,7 +96,7 @@ fn a_rank_with_a_wrong_argument_takes_part_with_its_error() {
             let outcome = output.step().and_then(|step| step.put(rows, &values[..length]).commit());
             let error = match outcome {
                 Err(error) => error,
-                // In the background; the next call tells.
+                // In the background; the next call returns the error.
                 Ok(receipt) => receipt.wait_visible().unwrap_err(),
             };
             assert_eq!(error.step(), Some(1), "{error}");
@@ -124,11 +125,11 @@ fn a_stream_that_was_not_put_is_named() {
     Launch::threads(2).run(run).unwrap();
 }
 
-/// A declaration that is wrong on some rank.
+/// A declaration that is invalid on some rank.
 type Declare<'a> = &'a (dyn Fn(&Comm, &mut Streams) + Sync);
 
 #[test]
-fn declarations_that_cannot_be_are_refused_on_all_ranks() {
+fn invalid_declarations_are_refused_on_all_ranks() {
     let array = |world: &Comm| Stream::array("a", [4, 4]).block([2 * world.rank() as u64, 0], [2, 4]);
     let cases: [(&str, Kind, Declare<'_>); 6] = [
         ("different streams", Kind::NotSame, &|world, streams| {
@@ -190,24 +191,24 @@ fn declarations_that_cannot_be_are_refused_on_all_ranks() {
     Launch::threads(2).run(none).unwrap();
 }
 
-/// A rank ends at any point, with an error or a panic: the others come to an end too, and soon.
+/// A rank ends at any point, with an error or a panic: the other ranks end soon too.
 #[test]
-fn a_rank_that_dies_ends_the_others() {
+fn a_rank_that_fails_ends_the_others() {
     for mode in MODES {
         for (dying, panics) in [(0, false), (2, false), (1, true)] {
             for at in 0..4 {
                 let name = format!("memfs:dying-{mode:?}-{dying}-{at}");
                 let begun = Instant::now();
                 let run = |world: &Comm| {
-                    let (streams, keys) = story::declare(world, CUT);
+                    let (streams, keys) = all_streams::declare(world, CUT);
                     let mut output =
                         Options::new().replace().mode(mode).memory(500).create(world, &name, &streams)?;
                     for step in 0..4 {
                         if (world.rank(), step) == (dying, at) {
                             assert!(!panics, "it panics here");
-                            return Err(Error::new(Kind::Unsupported, "live", "a rank", "it dies here"));
+                            return Err(Error::new(Kind::Unsupported, "live", "a rank", "it fails here"));
                         }
-                        story::step(world, &mut output, &keys, CUT, step)?;
+                        all_streams::step(world, &mut output, &keys, CUT, step)?;
                         world.barrier()?;
                     }
                     output.finish().map(drop)
@@ -221,9 +222,10 @@ fn a_rank_that_dies_ends_the_others() {
     }
 }
 
-/// Ranks that let go of an output early, each at another step, and go on: nobody waits for ever, and steps that not all have handed over are an error.
+/// Ranks that drop an output early, each at another step, and continue: no rank waits forever, and steps that not all
+/// ranks have committed are an error.
 #[test]
-fn an_output_that_is_dropped_holds_nobody_up() {
+fn a_dropped_output_does_not_block_other_ranks() {
     let run = |world: &Comm| {
         let (streams, rows) = rows(world);
         let mut output = Options::new().replace().mode(OutputMode::Thread).buffers(4).create(
@@ -249,9 +251,9 @@ fn an_output_that_is_dropped_holds_nobody_up() {
     Launch::threads(1).run(read).unwrap();
 }
 
-/// Accepted, visible and durable are different values, and each is what it says.
+/// Accepted, visible and durable are different values, and each is correct.
 #[test]
-fn acknowledgements_are_true() {
+fn reported_progress_is_correct() {
     let gate = BlockingDevice::register("acknowledged");
     let run = |world: &Comm| {
         let (streams, rows) = rows(world);

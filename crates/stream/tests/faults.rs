@@ -1,46 +1,46 @@
-//! The fault matrix: a rank, a server or the device fails at any point, in every mode. Nobody waits for ever, every rank learns of it, and what was
-//! complete before is in the file.
+//! The fault matrix: a rank, a server or the device fails at any point, in every mode. No rank waits forever, every
+//! rank gets the error, and earlier complete steps are in the file.
 
+#[path = "cases/all_streams.rs"]
+#[allow(dead_code, reason = "part of it is for tests that end well")]
+mod all_streams;
 #[path = "cases/model.rs"]
 #[allow(dead_code, reason = "part of it is for tests that end well")]
 mod model;
-#[path = "cases/story.rs"]
-#[allow(dead_code, reason = "part of it is for tests that end well")]
-mod story;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use all_streams::{Cut, check};
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_stream::target::{ChunkSource, FileTarget, OutputTarget, StepBatch};
 use aqueduct_stream::{
     Declaration, Error, Kind, Options, Output, OutputMode, Reader, Role, Server, split_io_servers,
 };
-use story::{Cut, check};
 
 const CUT: Cut = Cut { axis: 0, uneven: false, halo: 0 };
 const STEPS: u64 = 4;
-/// So long nothing here takes; a wait that is longer has no end.
+/// Longer than any run here; a longer wait never ends.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Fails if `work` does not come to an end.
+/// Fails if `work` does not end.
 fn ends<T: Send + 'static>(context: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, found) = std::sync::mpsc::channel();
     let worker = std::thread::spawn(move || _ = tell.send(work()));
-    match told.recv_timeout(DEADLINE) {
+    match found.recv_timeout(DEADLINE) {
         Ok(outcome) => outcome,
         Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("{context}: it hangs"),
         Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => panic!("{context}: {:?}", worker.join()),
     }
 }
 
-/// How a program is set up.
+/// The configuration of a program.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     mode: OutputMode,
     ranks: usize,
     servers: usize,
-    /// Of a client and of a server.
+    /// The memory of a client and of a server.
     memory: (u64, u64),
 }
 
@@ -52,7 +52,7 @@ const SETTINGS: [Setting; 5] = [
     Setting { mode: OutputMode::Servers, ranks: 6, servers: 2, memory: (1 << 20, 1 << 20) },
 ];
 
-/// Runs `compute` on the ranks that compute, `serve` on the others.
+/// Runs `compute` on the compute ranks, `serve` on the servers.
 fn run(
     setting: Setting,
     world: &Comm,
@@ -66,13 +66,13 @@ fn run(
     }
     match split_io_servers(world, setting.servers)? {
         Role::Server(server) => serve(server.memory(setting.memory.1)),
-        Role::Compute(crew) => compute(crew.comm(), &options.served_by(&crew)),
+        Role::Compute(group) => compute(group.comm(), &options.served_by(&group)),
     }
 }
 
-/// A rank that computes ends at any point, with an error or a panic.
+/// A compute rank ends at any point, with an error or a panic.
 #[test]
-fn a_rank_that_computes_dies() {
+fn a_compute_rank_fails() {
     for setting in SETTINGS {
         for (dying, panics) in [(0, false), (2, false), (1, true)] {
             for at in 0..=STEPS {
@@ -80,15 +80,15 @@ fn a_rank_that_computes_dies() {
                 let name = format!("memfs:dies-{:?}-{}-{dying}-{at}", setting.mode, setting.servers);
                 let error = ends(&context, move || {
                     let job = |comm: &Comm, options: &Options| {
-                        let (streams, keys) = story::declare(comm, CUT);
+                        let (streams, keys) = all_streams::declare(comm, CUT);
                         let mut output = options.create(comm, &name, &streams)?;
                         for step in 0..=STEPS {
                             if (comm.rank(), step) == (dying, at) {
                                 assert!(!panics, "it panics here");
-                                return Err(Error::new(Kind::Unsupported, "live", "a rank", "it dies here"));
+                                return Err(Error::new(Kind::Unsupported, "live", "a rank", "it fails here"));
                             }
                             if step < STEPS {
-                                story::step(comm, &mut output, &keys, CUT, step)?;
+                                all_streams::step(comm, &mut output, &keys, CUT, step)?;
                             }
                         }
                         output.finish().map(drop)
@@ -102,19 +102,20 @@ fn a_rank_that_computes_dies() {
     }
 }
 
-/// Steps until something is told; then what `finish` tells.
-fn until_told(comm: &Comm, output: Output, keys: &story::Keys) -> Option<Error> {
+/// Commits steps until one fails; checks that `finish` returns the same error.
+fn until_failure(comm: &Comm, output: Output, keys: &all_streams::Keys) -> Option<Error> {
     let mut output = output;
-    let told = (0..STEPS).find_map(|step| story::step(comm, &mut output, keys, CUT, step).err());
+    let found = (0..STEPS).find_map(|step| all_streams::step(comm, &mut output, keys, CUT, step).err());
     let at_finish = output.finish().err();
-    if let (Some(told), Some(at_finish)) = (&told, &at_finish) {
-        assert_eq!(told.step(), at_finish.step(), "{told}, then {at_finish}");
+    if let (Some(found), Some(at_finish)) = (&found, &at_finish) {
+        assert_eq!(found.step(), at_finish.step(), "{found}, then {at_finish}");
     }
-    assert!(told.is_none() || at_finish.is_some(), "finish told nothing after {told:?}");
+    assert!(found.is_none() || at_finish.is_some(), "finish found nothing after {found:?}");
     at_finish
 }
 
-/// The device fails at its first, second, third … write or sync: all ranks learn of it, with the step, and what was complete before can be read.
+/// The device fails at its first, second, third … write or sync: all ranks get the error with the step, and earlier
+/// complete steps can be read.
 #[test]
 fn the_device_fails() {
     for setting in SETTINGS {
@@ -125,24 +126,24 @@ fn the_device_fails() {
                 let inner =
                     format!("fails-{:?}-{}-{part}-{at}", setting.mode, setting.servers).replace('=', "-");
                 let fault = if part == "sync=io" { format!("sync=#{at}") } else { format!("{part}@#{at}") };
-                // The same text would be the same device, whose fault is over.
+                // The same name would be the same device, whose fault is over.
                 let seed = setting.mode as u64 * 100 + setting.servers as u64;
                 let name = format!("fault=seed={seed},{fault}:memfs:{inner}");
-                let told = ends(&context, move || {
-                    let told = std::sync::Mutex::new(Vec::new());
+                let found = ends(&context, move || {
+                    let found = std::sync::Mutex::new(Vec::new());
                     let job = |comm: &Comm, options: &Options| {
-                        let (streams, keys) = story::declare(comm, CUT);
+                        let (streams, keys) = all_streams::declare(comm, CUT);
                         let outcome = options.create(comm, &name, &streams);
-                        let error = outcome.map_or_else(Some, |output| until_told(comm, output, &keys));
-                        told.lock().unwrap().push(error);
+                        let error = outcome.map_or_else(Some, |output| until_failure(comm, output, &keys));
+                        found.lock().unwrap().push(error);
                         Ok(())
                     };
                     let program = |world: &Comm| run(setting, world, |server| server.serve().map(drop), job);
                     Launch::threads(setting.ranks).run(program).unwrap();
-                    told.into_inner().unwrap()
+                    found.into_inner().unwrap()
                 });
-                assert_eq!(told.len(), setting.ranks - setting.servers, "{context}");
-                let steps: Vec<Option<u64>> = told.iter().flatten().map(Error::step).collect();
+                assert_eq!(found.len(), setting.ranks - setting.servers, "{context}");
+                let steps: Vec<Option<u64>> = found.iter().flatten().map(Error::step).collect();
                 if steps.is_empty() {
                     harmless += 1;
                     if harmless > 2 {
@@ -150,11 +151,11 @@ fn the_device_fails() {
                     }
                     continue;
                 }
-                assert_eq!(steps.len(), told.len(), "{context}: some ranks know nothing: {told:?}");
-                assert!(steps.iter().all(|step| *step == steps[0]), "{context}: {told:?}");
+                assert_eq!(steps.len(), found.len(), "{context}: some ranks know nothing: {found:?}");
+                assert!(steps.iter().all(|step| *step == steps[0]), "{context}: {found:?}");
                 let is_of_the_device = |error: &Error| error.kind() != Kind::Communication;
-                assert!(told.iter().flatten().all(is_of_the_device), "{context}: {told:?}");
-                // In creation there is nothing to read yet; at the end no step is at fault.
+                assert!(found.iter().flatten().all(is_of_the_device), "{context}: {found:?}");
+                // An error of creation or of the end belongs to no step.
                 if let Some(complete) = steps[0] {
                     let writers = setting.ranks - setting.servers;
                     let read = |world: &Comm| {
@@ -186,9 +187,9 @@ struct Panics {
 }
 
 impl OutputTarget for Panics {
-    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<(), Error> {
-        assert!(!matches!(self.wrong, Wrong::Write(step) if step == parcel.step), "it panics here");
-        self.inner.write(parcel, supply)
+    fn write(&mut self, batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<(), Error> {
+        assert!(!matches!(self.wrong, Wrong::Write(step) if step == batch.step), "it panics here");
+        self.inner.write(batch, source)
     }
 
     fn sync(&mut self) -> Result<(), Error> {
@@ -201,7 +202,8 @@ impl OutputTarget for Panics {
     }
 }
 
-/// A server fails: while it creates, while it writes, at the end. Its clients are told; with a rank that panics, the program ends.
+/// A server fails: while it creates, while it writes, at the end. Its clients get the error; with a rank that panics,
+/// the program ends.
 #[test]
 fn a_server_fails() {
     for setting in SETTINGS.into_iter().filter(|setting| setting.servers > 0) {
@@ -219,8 +221,8 @@ fn a_server_fails() {
                 };
                 let name = format!("memfs:server-{}-{wrong:?}", setting.servers);
                 let job = |comm: &Comm, options: &Options| {
-                    let (streams, keys) = story::declare(comm, CUT);
-                    let error = until_told(comm, options.create(comm, &name, &streams)?, &keys).unwrap();
+                    let (streams, keys) = all_streams::declare(comm, CUT);
+                    let error = until_failure(comm, options.create(comm, &name, &streams)?, &keys).unwrap();
                     assert!(error.to_string().contains("panicked"), "{error}");
                     let step = if let Wrong::Write(step) = wrong { Some(step) } else { None };
                     assert_eq!(error.step(), step, "{error}");
@@ -233,9 +235,9 @@ fn a_server_fails() {
         let error = ends(&context, move || {
             let serve = |server: Server| server.serve_into(|_, _, _| panic!("it panics here")).map(drop);
             let job = |comm: &Comm, options: &Options| {
-                let (streams, keys) = story::declare(comm, CUT);
+                let (streams, keys) = all_streams::declare(comm, CUT);
                 let mut output = options.create(comm, "memfs:server-panics", &streams)?;
-                story::step(comm, &mut output, &keys, CUT, 0)?;
+                all_streams::step(comm, &mut output, &keys, CUT, 0)?;
                 output.finish().map(drop)
             };
             Launch::threads(setting.ranks).run(|world| run(setting, world, serve, job)).unwrap_err()
@@ -244,33 +246,33 @@ fn a_server_fails() {
     }
 }
 
-/// Clients let go of an output, each at another step, and go on; servers go on too.
+/// Clients drop an output, each at another step, and continue; servers continue too.
 #[test]
-fn an_output_that_is_dropped_holds_no_server_up() {
+fn a_dropped_output_does_not_block_a_server() {
     for setting in SETTINGS.into_iter().filter(|setting| setting.servers > 0) {
         for last in 0..STEPS {
             let context = format!("{setting:?}, dropped after {last}");
             ends(&context, move || {
                 let job = |comm: &Comm, options: &Options| {
-                    let (streams, keys) = story::declare(comm, CUT);
+                    let (streams, keys) = all_streams::declare(comm, CUT);
                     let name = format!("memfs:dropped-{}-{last}", setting.servers);
                     let mut output = options.create(comm, &name, &streams)?;
                     let steps = if comm.rank() == 0 { last } else { STEPS };
                     for step in 0..steps {
-                        // What the others cannot write any more is an error in time.
-                        if story::step(comm, &mut output, &keys, CUT, step).is_err() {
+                        // Steps that the other clients cannot write any more are an error in time.
+                        if all_streams::step(comm, &mut output, &keys, CUT, step).is_err() {
                             break;
                         }
                     }
                     drop(output);
                     comm.barrier()?;
-                    // The servers are still of use.
+                    // The servers still accept outputs.
                     let mut next = options.create(comm, &format!("{name}-next"), &streams)?;
-                    story::step(comm, &mut next, &keys, CUT, 0)?;
+                    all_streams::step(comm, &mut next, &keys, CUT, 0)?;
                     next.finish().map(drop)
                 };
                 let program = |world: &Comm| run(setting, world, |server| server.serve().map(drop), job);
-                // Steps that rank 0 never came to are the result, unless a call has returned that already.
+                // Steps that rank 0 did not commit are the result, unless a call has returned the error already.
                 if let Err(error) = Launch::threads(setting.ranks).run(program) {
                     let shown = error.to_string();
                     assert!(shown.contains("dropped without `finish`") && last < STEPS, "{shown}");

@@ -1,4 +1,5 @@
-//! The bytes of a small stream file, pinned, and what becomes of them when they are changed: a change of the first test is a new version.
+//! The bytes of a small stream file, fixed, and readers of changed bytes. A change of the first test is a new version
+//! of the format.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{File, OpenOptions};
@@ -68,9 +69,9 @@ fn the_bytes_are_those_of_the_format() {
     write("memfs:golden");
     let data = bytes("memfs:golden");
     let expected: [&[u8]; 5] = [
-        // Step 0: a, whose four bytes are filled up to eight.
+        // Step 0: a, whose four bytes are padded to eight.
         &[1, 1, 4, 4, 0, 0, 0, 0],
-        // Step 1: a; b, the greater of two steps at points 1, 0 and 3; c, one item.
+        // Step 1: a; b, the maximum of two steps at points 1, 0 and 3; c, one item.
         &[11, 11, 14, 14, 0, 0, 0, 0],
         &[0, 0, 100, 0, 0xff, 0xff, 0, 0],
         &[0, 0, 128, 63, 0, 0, 0, 63],
@@ -100,7 +101,7 @@ fn the_bytes_are_those_of_the_format() {
     assert_eq!(entries, [8, 4, 1, 16, 3, 2, 24, 1, 1]);
     let first = &steps[records..];
     assert_eq!([96, 120].map(|at| long(first, at)), [u64::MAX, 8], "no b in step 0; an empty c at its end");
-    // A sum, computed from the format's words.
+    // A checksum, computed from the text of the format.
     let term = |value: u64, at: u64| {
         let mut z = value.wrapping_add(at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -122,9 +123,9 @@ fn the_bytes_are_those_of_the_format() {
     assert_eq!(long(second, 56), sum);
 }
 
-/// Every byte changed, and the file cut everywhere: never a panic, and never other values than those that were written.
+/// Every byte changed, and the file truncated everywhere: never a panic, and never values that were not written.
 #[test]
-fn changed_bytes_are_noticed_or_do_not_matter() {
+fn changed_bytes_are_detected_or_do_not_matter() {
     write("memfs:hostile");
     let (data, steps) = (bytes("memfs:hostile"), bytes("memfs:hostile.steps"));
     let mut seed = SeededRng::new(7);
@@ -136,13 +137,13 @@ fn changed_bytes_are_noticed_or_do_not_matter() {
             let Ok(reader) = Reader::open(world, "memfs:hostile") else { return Ok((true, false)) };
             let damaged = reader.verify()?;
             let mut lost = !reader.incomplete_steps().is_empty() || !damaged.is_empty();
-            for parcel in reader.stored_steps() {
-                if damaged.contains(parcel) || parcel.is_closing {
+            for stored in reader.stored_steps() {
+                if damaged.contains(stored) || stored.is_closing {
                     continue;
                 }
-                match reader.read::<u8>("a", parcel) {
+                match reader.read::<u8>("a", stored) {
                     Ok(values) => {
-                        let step = parcel.step as u8;
+                        let step = stored.step as u8;
                         assert_eq!(values, [1, 1, 4, 4].map(|value| value + 10 * step), "{context}");
                     }
                     Err(_) => lost = true,

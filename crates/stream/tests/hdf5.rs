@@ -1,4 +1,5 @@
-//! Streams into an HDF5 file, in every mode, over a device that fails: its datasets hold what the model says, and h5py reads them.
+//! Streams in an HDF5 file, in every mode, and on a device that fails: its datasets hold the values of the model, and
+//! h5py reads them.
 #![cfg(feature = "hdf5")]
 
 #[path = "cases/fields.rs"]
@@ -15,7 +16,7 @@ use aqueduct_formats::Selection;
 use aqueduct_formats::hdf5::{Hdf5OpenOptions, numbers};
 use aqueduct_stream::target::{Hdf5Target, OutputTarget};
 use aqueduct_stream::{Declaration, Error, Kind, Options, OutputMode, Stream, Streams};
-use aqueduct_testkit::external_tools as judges;
+use aqueduct_testkit::external_tools;
 use aqueduct_testkit::mpi_job::MpiJob;
 
 const JOB: MpiJob = MpiJob::new(env!("CARGO_TARGET_TMPDIR"));
@@ -24,7 +25,7 @@ fn target(comm: &Comm, name: &str, declared: &Arc<Declaration>) -> Result<Box<dy
     Ok(Box::new(Hdf5Target::create(comm, name, declared)?))
 }
 
-/// All values of a dataset, or of one of its rows; none of a row that it has not.
+/// All values of a dataset, or of one of its rows; none for a row that it does not have.
 fn read(name: &str, dataset: &str, row: Option<u64>) -> Vec<f64> {
     let read = |world: &Comm| {
         let file = Hdf5OpenOptions::new().open(world, name)?;
@@ -63,9 +64,9 @@ fn a_list_is_refused() {
     fields::refused(add, (Kind::Unsupported, "names"), target);
 }
 
-/// The mark of a dataset says how many rows are complete, and they are.
+/// The attribute of a dataset has the number of complete rows.
 #[test]
-fn a_device_that_fails_leaves_the_steps_before() {
+fn a_device_that_fails_keeps_the_steps_before() {
     fields::over_a_failing_device(target, |name| {
         let count = |world: &Comm| {
             let file = Hdf5OpenOptions::new().open(world, name)?;
@@ -76,13 +77,13 @@ fn a_device_that_fails_leaves_the_steps_before() {
         };
         let rows = Launch::threads(1).run(count).unwrap().remove(0).unwrap();
         for row in 0..rows {
-            assert_eq!(read(name, "whole", Some(row)), fields::told()[0].values(&[row]), "{name}");
+            assert_eq!(read(name, "whole", Some(row)), fields::model_streams()[0].values(&[row]), "{name}");
         }
         rows
     });
 }
 
-/// What h5py finds.
+/// The checks of h5py.
 const SCRIPT: &str = r#"
 import sys, h5py, numpy
 file = h5py.File(sys.argv[1])
@@ -99,9 +100,9 @@ assert file["points"].attrs["every"] == 2
 print(len(whole), int(whole.attrs["aqueduct_complete"]), int(file.attrs["aqueduct_complete"]))
 "#;
 
-fn judge(path: &Path) {
-    let Some(python) = judges::python("h5py") else { return };
-    let said = judges::output_of(Command::new(python).args(["-W", "ignore", "-c", SCRIPT]).arg(path));
+fn check_file(path: &Path) {
+    let Some(python) = external_tools::python("h5py") else { return };
+    let said = external_tools::output_of(Command::new(python).args(["-W", "ignore", "-c", SCRIPT]).arg(path));
     assert_eq!(said.trim(), "5 5 1");
 }
 
@@ -121,14 +122,14 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
 #[test]
 fn a_job() {
     if let Some(folder) = JOB.run(job) {
-        judge(&folder.path().join("thread.h5"));
+        check_file(&folder.path().join("thread.h5"));
     }
 }
 
 fn judge_all(folder: &Path) {
     for file in ["thread.h5", "served.h5"] {
         check(&format!("ufs:{}/{file}", folder.display()));
-        judge(&folder.join(file));
+        check_file(&folder.join(file));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files that exist, files that another program writes, bytes that were changed, and steps that were put wrongly.
+//! Files that exist, files that another program writes, changed bytes, and invalid steps.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,14 +12,14 @@ use aqueduct_stream::{
     split_io_servers,
 };
 
-/// Where a child process writes its stream file.
+/// The file of a child process.
 const CHILD: &str = "AQUEDUCT_TEST_STREAM_WRITER";
 
 fn run(ranks: usize, program: impl Fn(&Comm) -> Result<(), Error> + Sync) {
     Launch::threads(ranks).run(program).unwrap();
 }
 
-/// Two streams of 8 values, each rank with its part of them.
+/// Two streams of 8 values, divided among the ranks.
 fn declare(world: &Comm) -> (Streams, [StreamKey<u64>; 2]) {
     let mine = 8 / world.size() as u64;
     let stream = |name| Stream::array(name, [8]).block([mine * world.rank() as u64], [mine]);
@@ -70,7 +70,7 @@ fn second_writer_of_a_stream_file_is_refused() {
             assert_eq!(refused.kind(), aqueduct_file::Kind::InUse, "{mode:?}: {refused}");
             let shown = refused.to_string();
             assert!(shown.contains(&name) && shown.contains("close it there first"), "{shown}");
-            // What was durable is still there, and the first writer goes on.
+            // Durable steps are still there, and the first writer continues.
             assert_eq!(Reader::open(world, &name)?.stored_steps().len(), 3);
             write_steps(world, &mut first, keys, 1)?;
             first.finish()?;
@@ -106,10 +106,10 @@ fn second_writer_is_refused_by_servers() {
         let name = folder.path().join(format!("run-{servers}")).display().to_string();
         run(2 + servers, |world| match split_io_servers(world, servers)? {
             Role::Server(server) => server.serve().map(drop),
-            Role::Compute(crew) => {
-                let options = Options::new().mode(mode).served_by(&crew);
-                let create = |options: &Options, streams: &_| options.create(crew.comm(), &name, streams);
-                refuses_second_writer(crew.comm(), &options, &name, create)
+            Role::Compute(compute) => {
+                let options = Options::new().mode(mode).served_by(&compute);
+                let create = |options: &Options, streams: &_| options.create(compute.comm(), &name, streams);
+                refuses_second_writer(compute.comm(), &options, &name, create)
             }
         });
         run(1, |world| Reader::open(world, &name).map(|reader| assert_eq!(reader.stored_steps().len(), 3)));
@@ -129,7 +129,7 @@ fn second_writer_of_object_files_is_refused() {
     });
 }
 
-/// A program that is refused because a file exists takes no lock to find out why: another one gets it meanwhile.
+/// A program that is refused because a file exists does not lock it: another one can lock it meanwhile.
 #[test]
 fn refused_writer_takes_no_lock() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn no_error() -> Error {
     Error::new(Kind::BadArgument, "create", "the output", "it was not refused")
 }
 
-/// One file of several that exists: nothing is made beside it, and without it the same call succeeds.
+/// One file of several exists: no other one is created, and without it the same call succeeds.
 #[test]
 fn refused_object_files_leave_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
@@ -285,7 +285,7 @@ struct Named {
 }
 
 #[test]
-fn reads_compare_checksums_unless_told_not_to() {
+fn reads_compare_checksums_unless_disabled() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run");
     let name = path.display().to_string();
@@ -299,9 +299,9 @@ fn reads_compare_checksums_unless_told_not_to() {
         }
         output.finish()?;
         if world.rank() == 0 {
-            // In the second stream of the step in the middle.
-            let parcel = std::fs::metadata(&path).unwrap().len() as usize / 3;
-            change_byte(&path, parcel + 64);
+            // In the second stream of the middle step.
+            let stored = std::fs::metadata(&path).unwrap().len() as usize / 3;
+            change_byte(&path, stored + 64);
         }
         world.barrier()?;
         let reader = Reader::open(world, &name)?;
@@ -351,7 +351,7 @@ fn bytes_of_an_unfinished_step_are_listed_as_lost() {
         assert_eq!(lost.bytes, 256..296);
         assert_eq!((reader.stored_steps().len(), reader.is_finished()), (2, false));
         world.barrier()?;
-        // The same of a step whose record is there and whose bytes are not those that were written.
+        // The same for a step with a record whose bytes are changed.
         if world.rank() == 0 {
             change_byte(&path, 130);
         }

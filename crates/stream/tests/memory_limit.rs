@@ -1,4 +1,5 @@
-//! What outputs, servers and buffered files may hold follows the memory limit of a control group. Skipped with a notice where none can be made.
+//! The caps of outputs, servers and buffered files follow the memory limit of a control group. Skipped with a notice
+//! if none can be created.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{BufferOptions, Capacity, OpenOptions, available_memory};

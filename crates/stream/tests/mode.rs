@@ -1,19 +1,19 @@
-//! The mode that an output is created in, and the report of what its steps took.
+//! The mode of an output, and the report of its times.
 
-#[path = "cases/watched.rs"]
-mod watched;
+#[path = "cases/observed_target.rs"]
+mod observed_target;
 
 use std::time::Duration;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_stream::target::{NetcdfTarget, OutputTarget, StepBatch};
 use aqueduct_stream::{Error, Options, Output, OutputMode, OutputReport, Reader, Stream, StreamKey, Streams};
-use watched::{Watched, processor, stays_on};
+use observed_target::{ObservedTarget, processor, stays_on};
 
-/// A step of this number of values is just larger than what the program itself writes.
+/// A step of this number of values is just larger than a step that the program itself writes.
 const LARGE: u64 = 240_000;
 
-/// One array of so many values, divided equally.
+/// One array of this number of values, divided equally.
 fn declare(world: &Comm, values: u64) -> (Streams, StreamKey<f64>) {
     let mut streams = Streams::new();
     let each = values / world.size() as u64;
@@ -21,7 +21,7 @@ fn declare(world: &Comm, values: u64) -> (Streams, StreamKey<f64>) {
     (streams, key)
 }
 
-/// Stores so many steps, each filled with its number, after a pause each.
+/// Stores steps, each filled with its number, after a pause each.
 fn steps(
     world: &Comm,
     output: &mut Output,
@@ -109,7 +109,7 @@ fn small_steps_on_several_nodes_are_written_by_leaders_without_threads() {
     Launch::threads(1).run(read).unwrap();
 }
 
-/// The size of lists differs from step to step, so that no rule knows it.
+/// The size of lists differs from step to step, so that it is not known in advance.
 #[test]
 fn auto_is_a_thread_for_lists() {
     let run = |world: &Comm| {
@@ -132,7 +132,7 @@ fn the_report_has_the_times_of_steps() {
         let run = |world: &Comm| {
             let (streams, key) = declare(world, 1000);
             let medium = move |_: &StepBatch| std::thread::sleep(writing);
-            let make = |_: &Comm, _: &_| Ok(Box::new(Watched(medium)) as Box<dyn OutputTarget>);
+            let make = |_: &Comm, _: &_| Ok(Box::new(ObservedTarget(medium)) as Box<dyn OutputTarget>);
             let mut output = Options::new().mode(mode).create_on(world, "timed", &streams, make)?;
             steps(world, &mut output, (key, 1000), STEPS, computing)?;
             let report = output.finish()?;
@@ -149,7 +149,7 @@ fn the_report_has_the_times_of_steps() {
     }
 }
 
-/// The medium is full somewhere among the steps: every rank gets the error, and none waits.
+/// The medium is full at some step: every rank gets the error, and none waits.
 #[test]
 fn a_full_medium_ends_an_output_on_all_ranks() {
     for megabytes in (1..30).step_by(7) {
@@ -175,7 +175,7 @@ fn a_full_medium_ends_an_output_on_all_ranks() {
 }
 
 #[test]
-fn a_thread_stays_on_its_processor() {
+fn a_thread_is_bound_to_its_processor() {
     let cpu = processor();
     let run = |world: &Comm| {
         let (streams, key) = declare(world, LARGE);

@@ -1,26 +1,26 @@
-//! Streams under real launchers, and programs that are killed: the reader knows exactly which steps are complete.
+//! Streams under real launchers, and programs that are killed: the reader finds exactly the complete steps.
 //!
-//! The program that is started is this one: each rank of the job runs the one test `a_job`. A launcher that is not installed is skipped,
-//! and said so; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
+//! The program that is started is this one: each rank of the job runs the one test `a_job`. A launcher that is not
+//! installed is skipped with a notice; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
 
-#[path = "cases/levels.rs"]
-mod levels;
+#[path = "cases/all_streams.rs"]
+mod all_streams;
+#[path = "cases/killed_buffered_file.rs"]
+mod killed_buffered_file;
 #[path = "cases/model.rs"]
 mod model;
-#[path = "cases/story.rs"]
-mod story;
 
 use std::path::Path;
 use std::process::Command;
 
+use all_streams::{Cut, check, check_end, write};
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{BufferOptions, Capacity, File, OpenOptions};
 use aqueduct_stream::{Error, Options, OutputMode, Reader, Role, split_io_servers};
 use aqueduct_testkit::mpi_job::{self, ARGUMENTS, FOLDER, MpiJob};
-use story::{Cut, check, check_end, write};
 
 const JOB: MpiJob = MpiJob::new(env!("CARGO_TARGET_TMPDIR"));
-/// Who is killed in a job: see `KILLS`.
+/// The process that is killed in a job: see `KILLS`.
 const KILLED: &str = "AQUEDUCT_TEST_KILLED";
 const STEPS: u64 = 7;
 const CUT: Cut = Cut { axis: 1, uneven: true, halo: 1 };
@@ -51,16 +51,16 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same with ranks that only write, which have little memory.
+/// The same with I/O servers, which have little memory.
 fn served(world: &Comm, name: &str, servers: usize, memory: u64) -> Result<(), Error> {
     match split_io_servers(world, servers)? {
         Role::Server(server) => {
             let service = server.memory(memory).serve()?;
             assert!(service.memory_peak <= memory && service.failures.is_empty(), "{service:?}");
         }
-        Role::Compute(crew) => {
-            let options = Options::new().replace().served_by(&crew).memory(memory);
-            let report = write(crew.comm(), name, &options, CUT, STEPS)?;
+        Role::Compute(compute) => {
+            let options = Options::new().replace().served_by(&compute).memory(memory);
+            let report = write(compute.comm(), name, &options, CUT, STEPS)?;
             assert!(
                 report.mode == OutputMode::Servers && report.memory_peak <= report.memory_cap,
                 "{report:?}"
@@ -83,17 +83,20 @@ fn buffered(world: &Comm, name: &str) -> Result<(), Error> {
             assert!(service.memory_peak <= 200_000 && service.failures.is_empty(), "{service:?}");
             assert_eq!((service.files, service.bytes), (1, ((world.size() - 1) * BYTES) as u64));
         }
-        Role::Compute(crew) => {
-            let file = OpenOptions::new().read(true).write(true).create(true).open(crew.comm(), name)?;
-            let file = crew.buffered(file, &BufferOptions::new(Capacity::Bytes(10_000)))?;
-            let rank = crew.comm().rank();
+        Role::Compute(compute) => {
+            let file = OpenOptions::new().read(true).write(true).create(true).open(compute.comm(), name)?;
+            let file = compute.buffered(file, &BufferOptions::new(Capacity::Bytes(10_000)))?;
+            let rank = compute.comm().rank();
             for start in (0..BYTES).step_by(7_000) {
                 let part = vec![rank as u8 + 1; 7_000.min(BYTES - start)];
                 file.at((rank * BYTES + start) as u64).all().write(&part)?;
             }
             file.sync()?;
-            let told = file.buffering().expect("it is buffered");
-            assert!(told.durable == BYTES as u64 && told.together.peak <= told.together.cap, "{told:?}");
+            let status = file.buffering().expect("it is buffered");
+            assert!(
+                status.durable == BYTES as u64 && status.together.peak <= status.together.cap,
+                "{status:?}"
+            );
             file.close()?;
         }
     }
@@ -111,7 +114,7 @@ fn die() {
     rustix::process::kill_process(myself, rustix::process::Signal::KILL).expect("a process may kill itself");
 }
 
-/// The last rank, which serves, or the first one, which computes, is killed.
+/// The last rank, a server, or the first one, a compute rank, is killed.
 fn served_to_be_killed(world: &Comm, folder: &str, server_dies: bool) -> Result<(), Error> {
     match split_io_servers(world, 1)? {
         Role::Server(server) if server_dies => {
@@ -123,16 +126,16 @@ fn served_to_be_killed(world: &Comm, folder: &str, server_dies: bool) -> Result<
             server.serve_into(deadly).map(drop)
         }
         Role::Server(server) => server.serve().map(drop),
-        Role::Compute(crew) => {
-            let (streams, keys) = story::declare(crew.comm(), CUT);
-            let options = Options::new().replace().served_by(&crew).durable_every(2);
-            let mut output = options.create(crew.comm(), &format!("ufs:{folder}/killed"), &streams)?;
+        Role::Compute(compute) => {
+            let (streams, keys) = all_streams::declare(compute.comm(), CUT);
+            let options = Options::new().replace().served_by(&compute).durable_every(2);
+            let mut output = options.create(compute.comm(), &format!("ufs:{folder}/killed"), &streams)?;
             for step in 0..STEPS {
                 if !server_dies && step == FATAL && world.rank() == 0 {
                     die();
                 }
-                story::step(crew.comm(), &mut output, &keys, CUT, step)?;
-                if crew.comm().rank() == 1 {
+                all_streams::step(compute.comm(), &mut output, &keys, CUT, step)?;
+                if compute.comm().rank() == 1 {
                     println!("durable: {}", output.progress().durable);
                 }
             }
@@ -141,19 +144,19 @@ fn served_to_be_killed(world: &Comm, folder: &str, server_dies: bool) -> Result<
     }
 }
 
-/// A target that dies, and its process with it.
+/// A target that kills its process.
 struct Deadly(aqueduct_stream::target::FileTarget);
 
 impl aqueduct_stream::target::OutputTarget for Deadly {
     fn write(
         &mut self,
-        parcel: &aqueduct_stream::target::StepBatch,
-        supply: &mut dyn aqueduct_stream::target::ChunkSource,
+        batch: &aqueduct_stream::target::StepBatch,
+        source: &mut dyn aqueduct_stream::target::ChunkSource,
     ) -> Result<(), Error> {
-        if parcel.step == FATAL {
+        if batch.step == FATAL {
             die();
         }
-        self.0.write(parcel, supply)
+        self.0.write(batch, source)
     }
 
     fn is_persistent(&self) -> bool {
@@ -169,16 +172,16 @@ impl aqueduct_stream::target::OutputTarget for Deadly {
     }
 }
 
-/// Says what is durable, until its last rank is killed.
+/// Prints the durable steps, until its last rank is killed.
 fn job_to_be_killed(world: &Comm, folder: &str, mode: OutputMode) -> Result<(), Error> {
-    let (streams, keys) = story::declare(world, CUT);
+    let (streams, keys) = all_streams::declare(world, CUT);
     let options = Options::new().replace().mode(mode).durable_every(2);
     let mut output = options.create(world, &format!("ufs:{folder}/killed"), &streams)?;
     for step in 0..STEPS {
         if step == FATAL && world.rank() + 1 == world.size() {
             die();
         }
-        story::step(world, &mut output, &keys, CUT, step)?;
+        all_streams::step(world, &mut output, &keys, CUT, step)?;
         if world.rank() == 0 {
             println!("durable: {}", output.progress().durable);
         }
@@ -186,35 +189,36 @@ fn job_to_be_killed(world: &Comm, folder: &str, mode: OutputMode) -> Result<(), 
     output.finish().map(drop)
 }
 
-/// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
+/// Started by a launcher: one rank of the job. Otherwise: all of them, as threads.
 #[test]
 fn a_job() {
     let killed = std::env::var(KILLED).ok().filter(|mode| !mode.is_empty());
     JOB.run(|world, name| match killed.as_deref() {
         Some("server") => served_to_be_killed(world, name, true),
         Some("client") => served_to_be_killed(world, name, false),
-        Some("level's server") => levels::job(world, name, true),
-        Some("level's client") => levels::job(world, name, false),
+        Some("level's server") => killed_buffered_file::job(world, name, true),
+        Some("level's client") => killed_buffered_file::job(world, name, false),
         Some("blocking") => job_to_be_killed(world, name, OutputMode::Blocking),
         Some(_) => job_to_be_killed(world, name, OutputMode::Thread),
         None => job(world, name),
     });
 }
 
-/// What a killed program has left: what it said is durable, complete; what was accepted at most; nothing wrong.
+/// Checks the file of a killed program: durable steps are complete, at most the accepted ones exist, and no value is
+/// wrong.
 fn judge_killed(folder: &str, who: &str, said: &str, context: &str) {
     let durable = said.lines().filter_map(|line| line.strip_prefix("durable: ")?.parse().ok()).max();
     let durable: u64 = durable.unwrap_or(0);
     if who.contains("level") {
-        return levels::judge(Path::new(folder), 3, durable, context);
+        return killed_buffered_file::check_file(Path::new(folder), 3, durable, context);
     }
     let read = |world: &Comm| {
         let reader = Reader::open(world, &format!("ufs:{folder}/killed"))?;
         assert!(!reader.is_finished(), "{context}");
         check(&reader, 3, 0..durable);
-        for parcel in reader.stored_steps() {
-            assert!(parcel.step <= FATAL && !parcel.is_closing, "{context}: {parcel:?}");
-            check(&reader, 3, parcel.step..parcel.step + 1);
+        for batch in reader.stored_steps() {
+            assert!(batch.step <= FATAL && !batch.is_closing, "{context}: {batch:?}");
+            check(&reader, 3, batch.step..batch.step + 1);
         }
         assert_eq!(reader.verify()?, [], "{context}");
         Ok::<_, Error>(())
@@ -222,7 +226,7 @@ fn judge_killed(folder: &str, who: &str, said: &str, context: &str) {
     Launch::threads(2).run(read).unwrap();
 }
 
-/// What is killed, and on how many ranks, of which three compute.
+/// The process that is killed, and the number of ranks, of which three are compute ranks.
 const KILLS: [(&str, usize); 6] = [
     ("blocking", 3),
     ("thread", 3),
@@ -232,7 +236,7 @@ const KILLS: [(&str, usize); 6] = [
     ("level's client", 4),
 ];
 
-/// Has each of them killed, somehow.
+/// Kills each of them, under a launcher or with threads.
 fn kill(launcher: &str, start: impl Fn(usize, &[(&str, &str)]) -> (bool, String)) {
     for (who, ranks) in KILLS {
         let folder = JOB.folder();
@@ -243,15 +247,15 @@ fn kill(launcher: &str, start: impl Fn(usize, &[(&str, &str)]) -> (bool, String)
     }
 }
 
-/// Threads are killed all at once.
+/// Threads are killed together.
 #[test]
-fn threads_that_are_killed() {
+fn killed_threads() {
     kill("threads", |ranks, variables| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(ARGUMENTS).envs(variables.iter().copied());
         let output = command.env("AQUEDUCT_RANKS", ranks.to_string()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        // A client may be killed before another one has come to say anything.
+        // A client may be killed before another one has printed anything.
         assert!(said.contains("durable: ") || variables.contains(&(KILLED, "client")), "{said}");
         (output.status.success(), said)
     });

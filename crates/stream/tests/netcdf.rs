@@ -1,4 +1,5 @@
-//! Streams into a netCDF file, in every mode, under real launchers, over a device that fails: its variables hold what the model says, and others read them.
+//! Streams in a netCDF file, in every mode, under real launchers, and on a device that fails: its variables hold the
+//! values of the model, and other programs read them.
 
 #[path = "cases/fields.rs"]
 mod fields;
@@ -12,7 +13,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::netcdf::{NcType, NetcdfOpenOptions, Selection};
 use aqueduct_stream::target::{NetcdfTarget, OutputTarget};
 use aqueduct_stream::{Declaration, Error, Kind, Options, OutputMode, Stream, Streams};
-use aqueduct_testkit::external_tools as judges;
+use aqueduct_testkit::external_tools;
 use aqueduct_testkit::mpi_job::MpiJob;
 
 const JOB: MpiJob = MpiJob::new(env!("CARGO_TARGET_TMPDIR"));
@@ -55,9 +56,9 @@ fn a_list_is_refused() {
     fields::refused(add, (Kind::Unsupported, "particles"), target);
 }
 
-/// The number of records says how many steps are complete, and they are.
+/// The number of records is the number of complete steps.
 #[test]
-fn a_device_that_fails_leaves_the_steps_before() {
+fn a_device_that_fails_keeps_the_steps_before() {
     fields::over_a_failing_device(target, |name| {
         let count = |world: &Comm| {
             let file = NetcdfOpenOptions::new().open(world, name)?;
@@ -67,16 +68,20 @@ fn a_device_that_fails_leaves_the_steps_before() {
         };
         let records = Launch::threads(1).run(count).unwrap().remove(0);
         for record in 0..records {
-            assert_eq!(read(name, "whole", Some(record)), fields::told()[0].values(&[record]), "{name}");
+            assert_eq!(
+                read(name, "whole", Some(record)),
+                fields::model_streams()[0].values(&[record]),
+                "{name}"
+            );
         }
         records
     });
 }
 
-/// What others read: the values of one record, as `ncdump` prints them.
-fn judge(path: &Path) {
-    judges::validate(path);
-    let Some(text) = judges::dump(path) else { return };
+/// The values of one record, as `ncdump` prints them.
+fn check_file(path: &Path) {
+    external_tools::validate(path);
+    let Some(text) = external_tools::dump(path) else { return };
     for line in [
         "step = UNLIMITED ; // (5 currently)",
         "double whole(step, whole.axis0",
@@ -88,7 +93,7 @@ fn judge(path: &Path) {
     let peak = text.split(" peak =").nth(1).unwrap().split(';').next().unwrap();
     let found: Vec<f64> = peak.split(',').map(|value| value.trim().parse().unwrap()).collect();
     let steps: Vec<u64> = (0..fields::STEPS).collect();
-    assert_eq!(found, fields::told()[3].values(&steps));
+    assert_eq!(found, fields::model_streams()[3].values(&steps));
 }
 
 fn job(world: &Comm, folder: &str) -> Result<(), Error> {
@@ -106,14 +111,14 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
 fn a_job() {
     if let Some(folder) = JOB.run(job) {
         check(&format!("ufs:{}/Thread.nc", folder.path().display()));
-        judge(&folder.path().join("Thread.nc"));
+        check_file(&folder.path().join("Thread.nc"));
     }
 }
 
 fn judge_all(folder: &Path) {
     for file in ["Blocking.nc", "Thread.nc", "Leaders.nc", "served.nc"] {
         check(&format!("ufs:{}/{file}", folder.display()));
-        judge(&folder.join(file));
+        check_file(&folder.join(file));
     }
 }
 

@@ -1,4 +1,5 @@
-//! Streams into object files, in every mode, under real launchers, over a device that fails: what the deposits speak of is there, with its type.
+//! Streams in object files, in every mode, under real launchers, and on a device that fails: the objects of the
+//! deposits exist, with their types.
 
 #[path = "cases/fields.rs"]
 #[allow(dead_code, reason = "part of it is for files of arrays")]
@@ -61,26 +62,27 @@ fn stored(name: &str, stream: &str) -> Vec<f64> {
     }
 }
 
-/// What the deposits speak of is what the model says; the rest of the files is nothing. How many steps are complete.
+/// Compares the objects of the deposits with the model; other objects do not count. Returns the number of complete
+/// steps.
 fn check(name: &str) -> u64 {
     let deposits = all::<Deposit>(name);
     let numbers: Vec<u64> = all(&format!("{name}.points.points"));
     let texts: Vec<String> = all(&format!("{name}.streams"));
-    for (number, told) in fields::told().iter().enumerate() {
-        assert!(texts[number].contains(&format!("\"name\":\"{}\"", told.name)), "{texts:?}");
-        let found = stored(name, told.name);
+    for (number, stream) in fields::model_streams().iter().enumerate() {
+        assert!(texts[number].contains(&format!("\"name\":\"{}\"", stream.name)), "{texts:?}");
+        let found = stored(name, stream.name);
         let mut expected_first = 0;
         for deposit in
             deposits.iter().filter(|deposit| deposit.of != Of::End && deposit.stream as usize == number)
         {
             let samples = match deposit.of {
-                Of::Step => told.samples(deposit.step),
-                _ => told.samples_at_end(STEPS),
+                Of::Step => stream.samples(deposit.step),
+                _ => stream.samples_at_end(STEPS),
             };
-            let samples = samples.unwrap_or_else(|| panic!("{told:?} stores nothing then: {deposit:?}"));
-            let mut expected = told.values(&samples);
-            if told.name == "points" {
-                let at = |number: &u64| told.elements().binary_search(number).unwrap();
+            let samples = samples.unwrap_or_else(|| panic!("{stream:?} stores nothing then: {deposit:?}"));
+            let mut expected = stream.values(&samples);
+            if stream.name == "points" {
+                let at = |number: &u64| stream.elements().binary_search(number).unwrap();
                 expected = numbers.iter().map(|number| expected[at(number)]).collect();
             }
             let (first, count) = (deposit.first as usize, deposit.count as usize);
@@ -107,7 +109,7 @@ fn every_mode_fills_the_same_files() {
 }
 
 #[test]
-fn a_device_that_fails_leaves_the_steps_before() {
+fn a_device_that_fails_keeps_the_steps_before() {
     fields::over_a_failing_device(target, check);
 }
 
@@ -124,8 +126,8 @@ fn items(rank: usize, step: u64) -> Vec<f32> {
     vec![rank as f32 + step as f32; 3 * rank]
 }
 
-/// Hands over objects and items.
-fn hand_over(comm: &Comm, options: &Options, name: &str, direct: bool) -> Result<(), Error> {
+/// Commits objects and items.
+fn commit_steps(comm: &Comm, options: &Options, name: &str, direct: bool) -> Result<(), Error> {
     let mut streams = Streams::new();
     let first = streams.add_objects(Stream::objects("grains"));
     let second = streams.add_objects(Stream::objects("trails").every(2));
@@ -149,7 +151,7 @@ fn hand_over(comm: &Comm, options: &Options, name: &str, direct: bool) -> Result
     output.finish().map(drop)
 }
 
-/// Each step's objects are those of rank 0, of rank 1 …, where its deposits say.
+/// The objects of each step are those of rank 0, of rank 1 …, at the places of its deposits.
 fn check_objects(name: &str, writers: usize) {
     let deposits = all::<Deposit>(name);
     let (found, paths): (Vec<Grain>, Vec<Trail>) =
@@ -175,8 +177,8 @@ fn check_objects(name: &str, writers: usize) {
 fn serve_objects(world: &Comm, name: &str, servers: usize, memory: u64) -> Result<(), Error> {
     match split_io_servers(world, servers)? {
         Role::Server(server) => server.memory(memory).serve_into(target).map(drop),
-        Role::Compute(crew) => {
-            hand_over(crew.comm(), &Options::new().replace().served_by(&crew), name, false)
+        Role::Compute(compute) => {
+            commit_steps(compute.comm(), &Options::new().replace().served_by(&compute), name, false)
         }
     }
 }
@@ -188,7 +190,7 @@ fn objects_of_any_size_in_every_mode() {
             for memory in [600, 1 << 20] {
                 let name = format!("memfs:objects-{mode:?}-{ranks}-{memory}");
                 let options = Options::new().replace().mode(mode).memory(memory).group(2);
-                Launch::threads(ranks).run(|world| hand_over(world, &options, &name, true)).unwrap();
+                Launch::threads(ranks).run(|world| commit_steps(world, &options, &name, true)).unwrap();
                 check_objects(&name, ranks);
             }
         }
@@ -201,7 +203,7 @@ fn objects_of_any_size_in_every_mode() {
 }
 
 #[test]
-fn names_that_are_no_files_are_refused() {
+fn invalid_file_names_are_refused() {
     for wrong in ["meta", "streams", "streams.meta", "a/b", "points.points"] {
         let add = |streams: &mut Streams| {
             streams.add::<u8>(Stream::array("points", [1]).points([]));
@@ -214,7 +216,7 @@ fn names_that_are_no_files_are_refused() {
 fn job(world: &Comm, folder: &str) -> Result<(), Error> {
     let thread = Options::new().replace().mode(OutputMode::Thread).memory(1000);
     fields::write(world, &format!("ufs:{folder}/fields"), &thread, target)?;
-    hand_over(
+    commit_steps(
         world,
         &Options::new().replace().mode(OutputMode::Leaders).group(2),
         &format!("ufs:{folder}/led"),
@@ -233,7 +235,7 @@ fn a_job() {
     }
 }
 
-fn judge(folder: &Path) {
+fn check_file(folder: &Path) {
     let name = |file: &str| format!("ufs:{}/{file}", folder.display());
     check_all(&name("fields"));
     check_objects(&name("led"), 4);
@@ -242,10 +244,10 @@ fn judge(folder: &Path) {
 
 #[test]
 fn openmpi() {
-    JOB.check_under("openmpi", 4, judge);
+    JOB.check_under("openmpi", 4, check_file);
 }
 
 #[test]
 fn mpich() {
-    JOB.check_under("mpich", 4, judge);
+    JOB.check_under("mpich", 4, check_file);
 }

@@ -1,4 +1,5 @@
-//! Streams of objects: the bytes, types that differ, what cannot be. That they come back in every mode is judged with all other streams, in `streams.rs`.
+//! Streams of objects: the bytes, different types, invalid uses. `streams.rs` checks that they are read back in every
+//! mode.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{File, OpenOptions};
@@ -69,7 +70,7 @@ fn bytes(name: &str) -> Vec<u8> {
     Launch::threads(1).run(read).unwrap().remove(0)
 }
 
-/// What a reader on one rank does.
+/// Runs a reader on one rank.
 fn read<R: Send>(name: &str, look: impl Fn(&Reader) -> Result<R, Error> + Sync) -> Result<R, Error> {
     let outcomes = Launch::threads(1).run(|world| Ok::<_, Error>(look(&Reader::open(world, name)?)));
     outcomes.unwrap().remove(0)
@@ -81,11 +82,11 @@ fn the_bytes_are_those_of_the_format() {
     let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
     let lengths: Vec<u8> = [12u64, 10, 13].iter().flat_map(|length| length.to_le_bytes()).collect();
     let expected = [
-        // One point of rank 1, and room up to a multiple of 8.
+        // One point of rank 1, padded to a multiple of 8 bytes.
         &0.5f64.to_le_bytes()[..],
         &[7, 0, 0, 0],
         &[0; 4],
-        // Notes of both ranks, and room; their lengths.
+        // Notes of both ranks, padded; their lengths.
         &[text("ab"), vec![1, 0], text(""), vec![2, 0], text("xyz"), vec![4, 3]].concat(),
         &[0; 5],
         &lengths,
@@ -99,7 +100,7 @@ fn the_bytes_are_those_of_the_format() {
 }
 
 #[test]
-fn any_rank_reads_any_of_them() {
+fn any_rank_reads_any_object() {
     write("memfs:any", 3);
     let look = |world: &Comm| {
         let reader = Reader::open(world, "memfs:any")?;
@@ -113,7 +114,7 @@ fn any_rank_reads_any_of_them() {
         assert!(shares[0].start == 0 && shares.last().unwrap().end == 4);
         assert!(shares.windows(2).all(|both| both[0].end == both[1].start));
         assert_eq!(reader.objects::<Point>("points", reader.step(0).unwrap())?.read(0..3)?, points(3));
-        // Nothing was put, and nothing is there.
+        // A step without objects.
         assert_eq!(reader.objects::<Point>("points", reader.step(1).unwrap())?.count(), 0);
         assert_eq!(reader.objects::<Note>("notes", reader.step(1).unwrap())?.read(0..0)?, []);
         let error = found.read(2..5).unwrap_err();
@@ -127,7 +128,7 @@ fn any_rank_reads_any_of_them() {
 }
 
 #[test]
-fn another_type_is_shown_beside_the_one_stored() {
+fn an_error_shows_the_stored_type_and_the_requested_one() {
     #[derive(Object, Debug)]
     struct Other {
         text: String,
@@ -144,7 +145,7 @@ fn another_type_is_shown_beside_the_one_stored() {
     let values = read("memfs:other", |reader| {
         reader.objects::<u64>("notes.lengths", reader.step(0).unwrap()).map(drop)
     });
-    assert!(values.unwrap_err().to_string().contains("has values, no objects"));
+    assert!(values.unwrap_err().to_string().contains("has values, not objects"));
 }
 
 #[test]
@@ -165,7 +166,7 @@ fn a_newer_type_reads_what_an_older_one_stored() {
     assert_eq!(found.unwrap(), [newer("", 2), newer("xyz", 0x0304)]);
 }
 
-/// Objects far larger than the buffers, in every mode that has some; the memory of which the report tells keeps its cap.
+/// Objects far larger than the buffers, in every mode with buffers; the reported memory stays below its cap.
 #[test]
 fn objects_larger_than_the_memory() {
     let note = |step: usize| Note { text: "long ".repeat(3000 * step), weight: step as u16 };
@@ -194,11 +195,11 @@ fn objects_larger_than_the_memory() {
     }
 }
 
-/// What a rank declares.
+/// The declaration of a rank.
 type Declare = dyn Fn(&mut Streams, usize) + Sync;
 
 #[test]
-fn what_cannot_be_is_an_error_on_all_ranks() {
+fn invalid_declarations_are_an_error_on_all_ranks() {
     let refused = |make: &Declare| {
         let program = |world: &Comm| {
             let mut streams = Streams::new();
@@ -258,9 +259,9 @@ fn a_key_of_another_output_is_refused_with_the_step() {
     Launch::threads(2).run(program).unwrap();
 }
 
-/// Bytes that are changed: an error or other objects, never a panic; sums notice what was not durable.
+/// Changed bytes: an error or other objects, never a panic; checksums detect changes of steps that were not durable.
 #[test]
-fn hostile_lengths_are_noticed() {
+fn changed_lengths_are_detected() {
     write("memfs:hostile", 2);
     let good = bytes("memfs:hostile");
     for (at, value) in [(56, 0xff), (63, 0x7f), (64, 11), (56, 13)] {

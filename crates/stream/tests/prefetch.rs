@@ -1,4 +1,4 @@
-//! Readers that walk through time: the next steps are there when they are asked for, within the cap, and the values are the same.
+//! Readers that read steps in sequence: the next steps are read ahead, within the cap, and the values are the same.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_stream::{Error, Hyperslab, Options, Reader, Stream, Streams};
@@ -30,7 +30,7 @@ fn written(name: &str) {
     Launch::threads(1).run(write).unwrap();
 }
 
-/// Opens a file, perhaps through a wrapper, and looks at it.
+/// Opens a file, perhaps through a layer, and calls `program`.
 fn look(name: &str, ranks: usize, program: impl Fn(&Reader) -> Result<(), Error> + Send + Sync) {
     Launch::threads(ranks).run(|world| program(&Reader::open(world, name)?)).unwrap();
 }
@@ -42,14 +42,18 @@ fn read(reader: &Reader, step: u64) -> Result<(), Error> {
 }
 
 #[test]
-fn a_walk_finds_its_steps_read_and_memory_keeps_to_the_cap() {
+fn steps_in_sequence_are_read_ahead_within_the_cap() {
     written("memfs:walked");
     look("throttle=300us:memfs:walked", 2, |reader| {
         reader.prefetch(3 * BYTES + 100);
         (0..STEPS).try_for_each(|step| read(reader, step))?;
-        let told = reader.prefetch_stats();
-        assert_eq!((told.hits, told.misses), (STEPS - 2, 2), "all but the two that began the walk: {told:?}");
-        assert!(told.peak == 3 * BYTES && told.held <= told.cap, "{told:?}");
+        let stats = reader.prefetch_stats();
+        assert_eq!(
+            (stats.hits, stats.misses),
+            (STEPS - 2, 2),
+            "all but the two that began the walk: {stats:?}"
+        );
+        assert!(stats.peak == 3 * BYTES && stats.held <= stats.cap, "{stats:?}");
         // Backwards, and every third.
         (0..STEPS).rev().try_for_each(|step| read(reader, step))?;
         assert!(reader.prefetch_stats().hits >= 2 * STEPS - 6, "{:?}", reader.prefetch_stats());
@@ -62,25 +66,25 @@ fn a_walk_finds_its_steps_read_and_memory_keeps_to_the_cap() {
 }
 
 #[test]
-fn parts_walk_for_themselves() {
+fn parts_have_their_own_sequences() {
     written("memfs:parts");
     look("memfs:parts", 1, |reader| {
         let part = Hyperslab::new([3, 5], [4, 6]);
         for step in 0..STEPS {
-            let parcel = reader.step(step).expect("it is complete");
-            let values = reader.read_part::<f64>("field", parcel, 0, &part)?;
+            let stored = reader.step(step).expect("it is complete");
+            let values = reader.read_part::<f64>("field", stored, 0, &part)?;
             let places = (3..7).flat_map(|row| (5..11).map(move |column| row * SIDE + column));
             assert!(values == places.map(|place| value(step, place)).collect::<Vec<_>>(), "step {step}");
             read(reader, step)?;
         }
-        let told = reader.prefetch_stats();
-        assert_eq!((told.hits, told.misses), (2 * (STEPS - 2), 4), "{told:?}");
+        let stats = reader.prefetch_stats();
+        assert_eq!((stats.hits, stats.misses), (2 * (STEPS - 2), 4), "{stats:?}");
         Ok(())
     });
 }
 
 #[test]
-fn leaps_and_a_cap_of_nothing_read_nothing_ahead() {
+fn jumps_and_a_cap_of_zero_read_nothing_ahead() {
     written("memfs:leaps");
     look("memfs:leaps", 1, |reader| {
         for step in [3, 11, 0, 17, 8, 8, 2] {
@@ -90,7 +94,7 @@ fn leaps_and_a_cap_of_nothing_read_nothing_ahead() {
         reader.prefetch(0);
         (0..STEPS).try_for_each(|step| read(reader, step))?;
         assert_eq!((reader.prefetch_stats().hits, reader.prefetch_stats().peak), (0, 0));
-        // What is ahead when the walk ends is let go.
+        // Steps that are read ahead when the sequence ends are dropped.
         reader.prefetch(BYTES * 4);
         (0..4).try_for_each(|step| read(reader, step))?;
         reader.prefetch(0);
@@ -99,11 +103,11 @@ fn leaps_and_a_cap_of_nothing_read_nothing_ahead() {
 }
 
 #[test]
-fn a_device_that_fails_is_told_with_the_step_that_was_asked_for() {
+fn a_device_error_is_returned_with_the_requested_step() {
     written("memfs:unread");
     let (mut while_opening, mut while_reading) = (0, 0);
     for nth in 1..80 {
-        // From the nth read on nothing can be read, ahead or not.
+        // From the nth read on every read fails, ahead or not.
         let program = |world: &Comm| {
             let name = format!("fault=seed={nth},read=#{nth}+:memfs:unread");
             let Ok(reader) = Reader::open(world, &name) else { return Ok(None) };

@@ -1,52 +1,58 @@
-//! Ranks that only write, for ranks that compute: the same files as in every other mode, under overflow too, and caps that hold.
+//! I/O servers: the same files as in every other mode, also with too little memory, and caps that hold.
 
+#[path = "cases/all_streams.rs"]
+mod all_streams;
 #[path = "cases/model.rs"]
 mod model;
-#[path = "cases/story.rs"]
-mod story;
-#[path = "cases/watched.rs"]
-mod watched;
+#[path = "cases/observed_target.rs"]
+mod observed_target;
 
 use std::time::Duration;
 
+use all_streams::{Cut, check, check_end, write};
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_stream::{
     Durability, Error, Options, OutputMode, Reader, Role, ServerReport, Stream, Streams, split_io_servers,
 };
 use aqueduct_testkit::blocking_device::BlockingDevice;
 use aqueduct_testkit::rng::SeededRng;
-use story::{Cut, check, check_end, write};
-use watched::{processor, stays_on};
+use observed_target::{processor, stays_on};
 
 const STEPS: u64 = 7;
 
-/// What a rank has to tell.
-enum Told {
+/// The report of a rank.
+enum RankReport {
     Computed(aqueduct_stream::OutputReport),
     Served(ServerReport),
 }
 
-/// The whole program on so many ranks, of which some serve; with so much memory for a client and for a server.
-fn program(world: &Comm, name: &str, servers: usize, memory: (u64, u64), cut: Cut) -> Result<Told, Error> {
-    let told = match split_io_servers(world, servers)? {
-        Role::Server(server) => Told::Served(server.memory(memory.1).serve()?),
-        Role::Compute(crew) => {
-            let options = Options::new().replace().served_by(&crew).memory(memory.0).durable_every(3);
-            Told::Computed(write(crew.comm(), name, &options, cut, STEPS)?)
+/// The whole program on these ranks, of which some are servers; with the memory of a client and of a server.
+fn program(
+    world: &Comm,
+    name: &str,
+    servers: usize,
+    memory: (u64, u64),
+    cut: Cut,
+) -> Result<RankReport, Error> {
+    let reports = match split_io_servers(world, servers)? {
+        Role::Server(server) => RankReport::Served(server.memory(memory.1).serve()?),
+        Role::Compute(compute) => {
+            let options = Options::new().replace().served_by(&compute).memory(memory.0).durable_every(3);
+            RankReport::Computed(write(compute.comm(), name, &options, cut, STEPS)?)
         }
     };
     world.barrier()?;
     let reader = Reader::open(world, name)?;
     check(&reader, world.size() - servers, 0..STEPS);
     check_end(&reader, STEPS);
-    Ok(told)
+    Ok(reports)
 }
 
-fn judge(told: Vec<Told>, servers: usize, context: &str) {
+fn check_reports(reports: Vec<RankReport>, servers: usize, context: &str) {
     let mut service = 0;
-    for told in told {
-        match told {
-            Told::Computed(report) => {
+    for reports in reports {
+        match reports {
+            RankReport::Computed(report) => {
                 assert_eq!(
                     (report.mode, report.steps),
                     (OutputMode::Servers, STEPS),
@@ -55,7 +61,7 @@ fn judge(told: Vec<Told>, servers: usize, context: &str) {
                 assert!(report.memory_peak <= report.memory_cap, "{context}: {report:?}");
                 assert!(report.reason.contains("are I/O servers"), "{context}: {report:?}");
             }
-            Told::Served(done) => {
+            RankReport::Served(done) => {
                 service += 1;
                 assert!(
                     done.outputs == 1 && done.failures.is_empty() && done.bytes > 0,
@@ -76,31 +82,31 @@ fn any_number_of_clients_and_servers() {
                 let name = format!("memfs:served-{ranks}-{servers}-{axis}-{per_node}");
                 let cut = Cut { axis, uneven, halo };
                 let launch = Launch::threads(ranks).node_ranks(per_node);
-                let told =
+                let reports =
                     launch.run(|world| program(world, &name, servers, (1 << 20, 1 << 20), cut)).unwrap();
-                judge(told, servers, &name);
+                check_reports(reports, servers, &name);
             }
         }
     }
 }
 
-/// 3 + 1 and 6 + 2 ranks with steps many times larger than what clients and servers may hold.
+/// 3 + 1 and 6 + 2 ranks with steps many times larger than the memory of clients and servers.
 #[test]
-fn overflow_slows_down_and_keeps_the_caps() {
+fn steps_larger_than_the_memory_stay_below_the_caps() {
     for (ranks, servers) in [(4, 1), (8, 2)] {
         for memory in [(300, 4000), (300, 100_000), (2000, 6000), (20_000, 4000)] {
             for per_node in [ranks, 2] {
                 let name = format!("memfs:overflow-{ranks}-{}-{}-{per_node}", memory.0, memory.1);
                 let cut = Cut { axis: 0, uneven: true, halo: 0 };
                 let launch = Launch::threads(ranks).node_ranks(per_node);
-                let told = launch.run(|world| program(world, &name, servers, memory, cut)).unwrap();
-                judge(told, servers, &name);
+                let reports = launch.run(|world| program(world, &name, servers, memory, cut)).unwrap();
+                check_reports(reports, servers, &name);
             }
         }
     }
 }
 
-/// Two outputs at once, of different kinds, and none at all.
+/// Two outputs at once, of different kinds, and none.
 #[test]
 fn several_outputs() {
     let run = |world: &Comm| {
@@ -109,13 +115,13 @@ fn several_outputs() {
                 let service = server.serve()?;
                 assert_eq!((service.outputs, service.failures.len()), (2, 0), "{service:?}");
             }
-            Role::Compute(crew) => {
-                let (rank, ranks) = (crew.comm().rank() as u64, crew.comm().size() as u64);
+            Role::Compute(compute) => {
+                let (rank, ranks) = (compute.comm().rank() as u64, compute.comm().size() as u64);
                 let mut streams = Streams::new();
                 let key = streams.add::<u64>(Stream::array("a", [ranks]).block([rank], [1]));
-                let options = Options::new().replace().served_by(&crew).mode(OutputMode::Servers);
-                let mut first = options.create(crew.comm(), "memfs:first", &streams)?;
-                let mut second = options.create(crew.comm(), "memfs:second", &streams)?;
+                let options = Options::new().replace().served_by(&compute).mode(OutputMode::Servers);
+                let mut first = options.create(compute.comm(), "memfs:first", &streams)?;
+                let mut second = options.create(compute.comm(), "memfs:second", &streams)?;
                 for step in 0..20 {
                     first.step()?.put(key, &[step * 10 + rank]).commit()?;
                     second.step()?.put(key, &[step * 20 + rank]).commit()?;
@@ -130,7 +136,7 @@ fn several_outputs() {
             let found = reader.read::<u64>("a", reader.step(19).expect("complete"))?;
             assert_eq!(found, (0..4).map(|rank| 19 * factor + rank).collect::<Vec<u64>>());
         }
-        // Nobody wants anything.
+        // A run without outputs.
         if let Role::Server(server) = split_io_servers(world, 1)? {
             assert_eq!(server.serve()?.outputs, 0);
         }
@@ -139,30 +145,30 @@ fn several_outputs() {
     Launch::threads(6).run(run).unwrap();
 }
 
-/// Accepted is not visible, visible is not durable, and none is told before it is so.
+/// Accepted, visible and durable steps are reported only when they are.
 #[test]
-fn acknowledgements_are_true() {
+fn reported_progress_is_correct() {
     let gate = BlockingDevice::register("served-truth");
     let run = |world: &Comm| {
-        let crew = match split_io_servers(world, 1)? {
+        let compute = match split_io_servers(world, 1)? {
             Role::Server(server) => return server.serve().map(drop),
-            Role::Compute(crew) => crew,
+            Role::Compute(compute) => compute,
         };
-        let rank = crew.comm().rank() as u64;
+        let rank = compute.comm().rank() as u64;
         let mut streams = Streams::new();
         let rows = streams.add::<f64>(Stream::array("rows", [2, 1000]).block([rank, 0], [1, 1000]));
-        let options = Options::new().replace().served_by(&crew);
+        let options = Options::new().replace().served_by(&compute);
         gate.open();
-        let mut output = options.create(crew.comm(), "served-truth:run", &streams)?;
-        crew.comm().barrier()?;
+        let mut output = options.create(compute.comm(), "served-truth:run", &streams)?;
+        compute.comm().barrier()?;
         gate.shut();
         let receipt = output.step()?.put(rows, &[1.0; 1000]).commit()?;
         assert_eq!(receipt.state()?, Durability::Accepted, "nothing has come through");
-        crew.comm().barrier()?;
+        compute.comm().barrier()?;
         gate.open();
         receipt.wait_visible()?;
         assert_eq!(receipt.state()?, Durability::Visible);
-        let seen = Reader::open(crew.comm(), "served-truth:run")?;
+        let seen = Reader::open(compute.comm(), "served-truth:run")?;
         assert!(seen.step(0).is_some() && !seen.is_finished());
         output.flush()?;
         assert_eq!(receipt.state()?, Durability::Durable);
@@ -176,22 +182,22 @@ fn acknowledgements_are_true() {
     Launch::threads(3).run(run).unwrap();
 }
 
-/// A server told to stop writes out what it holds, also of an output that nobody finished.
+/// A server writes the steps of all clients before it ends, also of an output without `finish`.
 #[test]
-fn a_dropped_output_is_written_as_far_as_it_was_handed_over() {
+fn the_committed_steps_of_a_dropped_output_are_written() {
     let run = |world: &Comm| {
         match split_io_servers(world, 1)? {
             Role::Server(server) => {
                 let service = server.serve()?;
                 assert_eq!((service.batches, service.failures.len()), (5, 1), "{service:?}");
             }
-            Role::Compute(crew) => {
-                let rank = crew.comm().rank() as u64;
+            Role::Compute(compute) => {
+                let rank = compute.comm().rank() as u64;
                 let mut streams = Streams::new();
                 let rows = streams.add::<f64>(Stream::array("rows", [2, 1000]).block([rank, 0], [1, 1000]));
-                let options = Options::new().replace().served_by(&crew);
+                let options = Options::new().replace().served_by(&compute);
                 let mut output =
-                    options.create(crew.comm(), "throttle=2MB/s:memfs:served-dropped", &streams)?;
+                    options.create(compute.comm(), "throttle=2MB/s:memfs:served-dropped", &streams)?;
                 let mut receipts = Vec::new();
                 for step in 0..5 {
                     receipts.push(output.step()?.put(rows, &[f64::from(step); 1000]).commit()?);
@@ -204,8 +210,8 @@ fn a_dropped_output_is_written_as_far_as_it_was_handed_over() {
         let reader = Reader::open(world, "memfs:served-dropped")?;
         assert!(!reader.is_finished());
         for step in 0..5 {
-            let parcel = reader.step(step).expect("it was handed over");
-            assert_eq!(reader.read::<f64>("rows", parcel)?, vec![step as f64; 2000]);
+            let stored = reader.step(step).expect("it was committed");
+            assert_eq!(reader.read::<f64>("rows", stored)?, vec![step as f64; 2000]);
         }
         Ok::<_, Error>(())
     };
@@ -213,7 +219,7 @@ fn a_dropped_output_is_written_as_far_as_it_was_handed_over() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_on_all_ranks() {
+fn invalid_requests_are_refused_on_all_ranks() {
     let run = |world: &Comm| {
         for servers in [0, 3] {
             let error = split_io_servers(world, servers).map(drop).unwrap_err();
@@ -223,13 +229,14 @@ fn what_cannot_be_is_refused_on_all_ranks() {
         assert!(different.to_string().contains("different numbers"), "{different}");
         let alone =
             Options::new().replace().mode(OutputMode::Servers).create(world, "memfs:alone", &Streams::new());
-        assert!(alone.map(drop).unwrap_err().to_string().contains("split them off"));
+        assert!(alone.map(drop).unwrap_err().to_string().contains("call split_io_servers"));
         match split_io_servers(world, 1)? {
-            // Too little for three clients.
+            // Too little memory for three clients.
             Role::Server(server) => _ = server.memory(200).serve()?,
-            Role::Compute(crew) => {
-                let options = Options::new().replace().served_by(&crew);
-                let error = options.create(crew.comm(), "memfs:poor", &Streams::new()).map(drop).unwrap_err();
+            Role::Compute(compute) => {
+                let options = Options::new().replace().served_by(&compute);
+                let error =
+                    options.create(compute.comm(), "memfs:poor", &Streams::new()).map(drop).unwrap_err();
                 assert!(error.to_string().contains("give it more memory"), "{error}");
             }
         }
@@ -239,7 +246,7 @@ fn what_cannot_be_is_refused_on_all_ranks() {
 }
 
 #[test]
-fn a_server_writes_on_its_processor() {
+fn a_server_thread_is_bound_to_its_processor() {
     let cpu = processor();
     let run = |world: &Comm| match split_io_servers(world, 1)? {
         Role::Server(server) => {
@@ -247,11 +254,11 @@ fn a_server_writes_on_its_processor() {
             assert_eq!((service.batches, service.failures.len()), (1, 0), "{service:?}");
             Ok::<_, Error>(())
         }
-        Role::Compute(crew) => {
+        Role::Compute(compute) => {
             let mut streams = Streams::new();
             let key = streams.add::<u64>(Stream::array("a", [10]).block([0], [10]));
             let mut output =
-                Options::new().replace().served_by(&crew).create(crew.comm(), "pinned", &streams)?;
+                Options::new().replace().served_by(&compute).create(compute.comm(), "pinned", &streams)?;
             output.step()?.put(key, &[1; 10]).commit()?;
             output.finish().map(drop)
         }
@@ -259,7 +266,7 @@ fn a_server_writes_on_its_processor() {
     Launch::threads(2).run(run).unwrap();
 }
 
-/// One run, in which everything but the ranks is chosen by a seed, delays too: no step is lost or doubled, and the caps hold.
+/// One run with random parameters and delays: no step is lost or duplicated, and the caps hold.
 fn seeded(world: &Comm, servers: usize, number: u64) -> Result<(), Error> {
     let mut seed = SeededRng::new(number);
     let (values, steps) = (1 + seed.number() % 60, seed.number() % 8);
@@ -273,18 +280,18 @@ fn seeded(world: &Comm, servers: usize, number: u64) -> Result<(), Error> {
             assert!(service.memory_peak <= reserve && service.failures.is_empty(), "{service:?}");
             assert_eq!(service.batches, steps);
         }
-        Role::Compute(crew) => {
-            let (rank, size) = (crew.comm().rank() as u64, crew.comm().size() as u64);
+        Role::Compute(compute) => {
+            let (rank, size) = (compute.comm().rank() as u64, compute.comm().size() as u64);
             let mut streams = Streams::new();
             let array = Stream::array("a", [size, values]).block([rank, 0], [1, values]);
             let key = streams.add::<u64>(array);
-            let options = Options::new().replace().served_by(&crew).buffers(buffers).memory(memory);
-            let mut output = options.create(crew.comm(), &name, &streams)?;
+            let options = Options::new().replace().served_by(&compute).buffers(buffers).memory(memory);
+            let mut output = options.create(compute.comm(), &name, &streams)?;
             for step in 0..steps {
                 std::thread::sleep(Duration::from_micros(delays.number() % 100));
                 let mut data: Vec<u64> = (0..values).map(|at| step * 1000 + rank * 100 + at).collect();
                 output.step()?.put(key, &data).commit()?;
-                // The program's again.
+                // The program changes its array.
                 data.fill(u64::MAX);
             }
             let report = output.finish()?;
@@ -306,7 +313,8 @@ fn seeded(world: &Comm, servers: usize, number: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// As many runs, one after the other, on ranks that are launched once: how many, how many of them serve, and on how many nodes, is chosen by the first seed.
+/// Several runs on ranks that are launched once: their number, the number of servers and of nodes are chosen by the
+/// first seed.
 fn launched(numbers: std::ops::Range<u64>) {
     let mut seed = SeededRng::new(numbers.start);
     let servers = 1 + seed.below(2);
@@ -321,7 +329,7 @@ fn launched(numbers: std::ops::Range<u64>) {
     launch.run(run).unwrap_or_else(|error| panic!("seeds {numbers:?}: {error}"));
 }
 
-/// Runs that share ranks: `AQUEDUCT_SEED` is the first of so many.
+/// Runs on the same ranks: `AQUEDUCT_SEED` is the first seed.
 const TOGETHER: u64 = 20;
 
 #[test]

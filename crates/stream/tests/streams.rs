@@ -1,15 +1,15 @@
-//! Streams of every kind, on every number of ranks, in every mode: the file holds what the model says.
+//! Streams of every kind, on every number of ranks, in every mode: the file holds the values of the model.
 
+#[path = "cases/all_streams.rs"]
+mod all_streams;
 #[path = "cases/model.rs"]
 mod model;
-#[path = "cases/story.rs"]
-mod story;
 
+use all_streams::{Cut, check, check_end, write};
 use aqueduct_comm::Launch;
 use aqueduct_stream::{Error, Options, OutputMode, Reader};
-use story::{Cut, check, check_end, write};
 
-/// More than a cycle of every reduction, and a rest of each.
+/// More than a cycle of every reduction, and a part of another one.
 const STEPS: u64 = 7;
 
 fn round(launch: &Launch, ranks: usize, name: &str, options: &Options, cut: Cut) {
@@ -70,7 +70,7 @@ fn auto() {
 fn steps_larger_than_the_memory() {
     for (buffers, memory) in [(1, 64), (2, 128), (2, 1000), (3, 5000)] {
         for mode in [OutputMode::Blocking, OutputMode::Thread, OutputMode::Leaders] {
-            // Gathering takes five buffers more.
+            // Gathering needs five more buffers.
             let memory = if mode == OutputMode::Leaders {
                 memory / buffers as u64 * (buffers as u64 + 5)
             } else {
@@ -87,7 +87,7 @@ fn steps_larger_than_the_memory() {
     }
 }
 
-/// The same bytes come of every mode.
+/// All modes write the same bytes.
 #[test]
 fn modes_write_the_same_data() {
     let bytes = |name: &str, options: &Options| {

@@ -1,4 +1,5 @@
-//! A target of one's own: parcels come in order, once each, whatever delays there are; a buffer is not touched while it is written.
+//! A user-defined target: batches arrive in order, once each, whatever the delays; a buffer is not changed while it
+//! is written.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use aqueduct_stream::target::{ChunkSource, OutputTarget, StepBatch};
 use aqueduct_stream::{Error, Options, OutputMode, Reduction, Stream, Streams};
 use aqueduct_testkit::rng::SeededRng;
 
-/// What a target got on a rank.
+/// The data that a target received on a rank.
 #[derive(Debug, Default)]
 struct Got {
     parcels: Vec<(StepBatch, Vec<u8>)>,
@@ -30,18 +31,18 @@ impl Slow {
 }
 
 impl OutputTarget for Slow {
-    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<(), Error> {
+    fn write(&mut self, batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<(), Error> {
         let mut all = Vec::new();
-        for _ in 0..supply.chunks() {
-            let chunk = supply.next()?;
+        for _ in 0..source.chunks() {
+            let chunk = source.next()?;
             let before = chunk.to_vec();
             std::thread::sleep(Duration::from_micros(self.seed.number() % 100));
             assert!(chunk == before, "a buffer was reused while it was written");
             all.extend(before);
         }
-        assert!(supply.next()?.is_empty());
+        assert!(source.next()?.is_empty());
         self.comm.barrier()?;
-        self.got.lock().unwrap().parcels.push((parcel.clone(), all));
+        self.got.lock().unwrap().parcels.push((batch.clone(), all));
         Ok(())
     }
 
@@ -59,7 +60,7 @@ impl OutputTarget for Slow {
     }
 }
 
-/// One run with everything chosen by the seed.
+/// One run with random parameters.
 fn run(number: u64) {
     let mut seed = SeededRng::new(number);
     let ranks = 1 + seed.below(3);
@@ -86,7 +87,7 @@ fn run(number: u64) {
             std::thread::sleep(Duration::from_micros(delays.number() % 100));
             let mut data: Vec<u64> = (0..values as u64).map(|at| step * 1000 + at).collect();
             output.step()?.put(every, &data).put(peak, &data).commit()?;
-            // The program's again.
+            // The program changes its array.
             data.fill(u64::MAX);
         }
         let report = output.finish()?;
@@ -96,11 +97,11 @@ fn run(number: u64) {
             (0..values as u64).flat_map(|at| (step * 1000 + at).to_le_bytes()).collect()
         };
         let found: Vec<(u64, bool)> =
-            got.parcels.iter().map(|(parcel, _)| (parcel.step, parcel.closing)).collect();
+            got.parcels.iter().map(|(batch, _)| (batch.step, batch.closing)).collect();
         let mut all: Vec<(u64, bool)> = (0..steps).map(|step| (step, false)).collect();
         all.extend(steps.checked_sub(1).map(|last| (last, true)));
         assert_eq!(found, all, "seed {number}: no step lost or doubled");
-        assert!(got.parcels.iter().all(|(parcel, bytes)| *bytes == expected(parcel.step)), "seed {number}");
+        assert!(got.parcels.iter().all(|(batch, bytes)| *bytes == expected(batch.step)), "seed {number}");
         assert_eq!(got.finished, Some(steps));
         assert_eq!(got.syncs.len() as u64, all.len() as u64 / durable);
         Ok::<_, Error>(())
@@ -122,8 +123,8 @@ fn a_thousand_seeded_runs_with_random_delays() {
 fn a_target_that_panics_is_an_error() {
     struct Panics;
     impl OutputTarget for Panics {
-        fn write(&mut self, parcel: &StepBatch, _supply: &mut dyn ChunkSource) -> Result<(), Error> {
-            assert!(parcel.step < 2, "it panics here");
+        fn write(&mut self, batch: &StepBatch, _source: &mut dyn ChunkSource) -> Result<(), Error> {
+            assert!(batch.step < 2, "it panics here");
             Ok(())
         }
 

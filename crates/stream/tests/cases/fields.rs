@@ -1,4 +1,5 @@
-//! A program whose streams every format of arrays can hold, in every mode and over a device that fails; and what a file of them must hold.
+//! A program whose streams every format of arrays can store, in every mode and on a device that fails; and the
+//! expected values.
 
 use std::sync::Arc;
 
@@ -9,30 +10,30 @@ use aqueduct_stream::{
     Streams, split_io_servers,
 };
 
-use crate::model::{SHAPE, Told, What, value_at};
+use crate::model::{ModelStream, SHAPE, SampledElements, value_at};
 
-/// More than a cycle of every reduction, and a rest.
+/// More than a cycle of every reduction, and a part of another one.
 pub(crate) const STEPS: u64 = 5;
 
-/// What is told to the model.
-pub(crate) fn told() -> [Told; 5] {
+/// The streams as the model sees them.
+pub(crate) fn model_streams() -> [ModelStream; 5] {
     let boxes = vec![
         Hyperslab::new([1, 2, 0], [5, 2, 4]),
         Hyperslab::new([3, 0, 0], [0, 2, 2]),
         Hyperslab::new([2, 1, 2], [3, 4, 3]),
     ];
     let points = (0..SHAPE.iter().product()).filter(|point| point % 5 == 1).collect();
-    let stream = |name, what, reduction, every| Told { name, what, reduction, every };
+    let stream = |name, what, reduction, every| ModelStream { name, what, reduction, every };
     [
-        stream("whole", What::Whole, Reduction::None, None),
-        stream("boxes", What::Cuboids(boxes), Reduction::None, None),
-        stream("points", What::Points(points), Reduction::None, Some(2)),
-        stream("peak", What::Whole, Reduction::Max, None),
-        stream("mean", What::Whole, Reduction::Mean, Some(2)),
+        stream("whole", SampledElements::Whole, Reduction::None, None),
+        stream("boxes", SampledElements::Cuboids(boxes), Reduction::None, None),
+        stream("points", SampledElements::Points(points), Reduction::None, Some(2)),
+        stream("peak", SampledElements::Whole, Reduction::Max, None),
+        stream("mean", SampledElements::Whole, Reduction::Mean, Some(2)),
     ]
 }
 
-/// The ranks hold slices along y: those of a group make one box.
+/// The ranks hold slices along y: those of a group form one box.
 fn block(comm: &Comm) -> Hyperslab {
     let border = |rank: usize| SHAPE[1] * rank as u64 / comm.size() as u64;
     let (first, last) = (border(comm.rank()), border(comm.rank() + 1));
@@ -51,16 +52,19 @@ pub(crate) type Keys = (StreamKey<f64>, StreamKey<f32>, StreamKey<i32>, StreamKe
 pub(crate) fn declare(comm: &Comm) -> (Streams, Keys) {
     let block = block(comm);
     let mut streams = Streams::new();
-    let mut told = told().into_iter();
+    let mut expected_stream = model_streams().into_iter();
     let mut next = || {
-        let told = told.next().unwrap();
-        let stream = Stream::array(told.name, SHAPE).block(block.start.clone(), block.count.clone());
-        let stream = stream.reduce(told.reduction);
-        let stream = told.every.map_or(stream.clone(), |every| stream.every(every));
-        match told.what {
-            What::Whole => stream,
-            What::Cuboids(cuboids) => stream.cuboids(cuboids),
-            What::Points(points) => stream.points(points.into_iter().filter(|point| holds(&block, *point))),
+        let expected_stream = expected_stream.next().unwrap();
+        let stream =
+            Stream::array(expected_stream.name, SHAPE).block(block.start.clone(), block.count.clone());
+        let stream = stream.reduce(expected_stream.reduction);
+        let stream = expected_stream.every.map_or(stream.clone(), |every| stream.every(every));
+        match expected_stream.what {
+            SampledElements::Whole => stream,
+            SampledElements::Cuboids(cuboids) => stream.cuboids(cuboids),
+            SampledElements::Points(points) => {
+                stream.points(points.into_iter().filter(|point| holds(&block, *point)))
+            }
         }
     };
     let keys = (
@@ -73,7 +77,7 @@ pub(crate) fn declare(comm: &Comm) -> (Streams, Keys) {
     (streams, keys)
 }
 
-/// Hands over one step.
+/// Commits one step.
 pub(crate) fn step(comm: &Comm, output: &mut Output, keys: &Keys, step: u64) -> Result<(), Error> {
     let block = block(comm);
     let elements = (0..SHAPE.iter().product()).filter(|point| holds(&block, *point));
@@ -95,17 +99,17 @@ pub(crate) fn run(comm: &Comm, mut output: Output, keys: &Keys) -> Result<(), Er
     Ok(())
 }
 
-/// How a target is made.
+/// Creates a target.
 pub(crate) type Make = fn(&Comm, &str, &Arc<Declaration>) -> Result<Box<dyn OutputTarget>, Error>;
 
-/// The whole program, in some mode but servers.
+/// The whole program, in any mode but servers.
 pub(crate) fn write(world: &Comm, name: &str, options: &Options, make: Make) -> Result<(), Error> {
     let (streams, keys) = declare(world);
     let make = |comm: &Comm, declared: &Arc<Declaration>| make(comm, name, declared);
     run(world, options.create_on(world, name, &streams, make)?, &keys)
 }
 
-/// The same with ranks that only write, which have so much memory.
+/// The same with I/O servers of this memory.
 pub(crate) fn serve(world: &Comm, name: &str, servers: usize, memory: u64, make: Make) -> Result<(), Error> {
     match split_io_servers(world, servers)? {
         Role::Server(server) => {
@@ -113,34 +117,35 @@ pub(crate) fn serve(world: &Comm, name: &str, servers: usize, memory: u64, make:
             assert!(service.failures.is_empty() && service.memory_peak <= memory, "{service:?}");
             Ok(())
         }
-        Role::Compute(crew) => {
-            let (streams, keys) = declare(crew.comm());
-            let output = Options::new().replace().served_by(&crew).create(crew.comm(), name, &streams)?;
-            run(crew.comm(), output, &keys)
+        Role::Compute(compute) => {
+            let (streams, keys) = declare(compute.comm());
+            let output =
+                Options::new().replace().served_by(&compute).create(compute.comm(), name, &streams)?;
+            run(compute.comm(), output, &keys)
         }
     }
 }
 
-/// Runs the program on threads in every mode, and has each outcome judged.
-pub(crate) fn in_every_mode(ranks: impl IntoIterator<Item = usize>, make: Make, judge: impl Fn(&str)) {
+/// Runs the program on threads in every mode, and checks each outcome.
+pub(crate) fn in_every_mode(ranks: impl IntoIterator<Item = usize>, make: Make, check_file: impl Fn(&str)) {
     for ranks in ranks {
         for mode in [OutputMode::Blocking, OutputMode::Thread, OutputMode::Leaders] {
             for memory in [2000, 1 << 20] {
                 let name = format!("memfs:{mode:?}-{ranks}-{memory}");
                 let options = Options::new().replace().mode(mode).memory(memory).group(2);
                 Launch::threads(ranks).run(|world| write(world, &name, &options, make)).unwrap();
-                judge(&name);
+                check_file(&name);
             }
         }
     }
     for (ranks, servers, memory) in [(2, 1, 1 << 20), (4, 1, 6000), (8, 2, 1 << 20)] {
         let name = format!("memfs:served-{ranks}");
         Launch::threads(ranks).run(|world| serve(world, &name, servers, memory, make)).unwrap();
-        judge(&name);
+        check_file(&name);
     }
 }
 
-/// A program with a stream that a target cannot take is refused, with an error that names it.
+/// A program with a stream that a target cannot store is refused, with an error that names it.
 pub(crate) fn refused(add: impl Fn(&mut Streams) + Send + Sync, (kind, name): (Kind, &str), make: Make) {
     let program = |world: &Comm| {
         let mut streams = Streams::new();
@@ -154,9 +159,9 @@ pub(crate) fn refused(add: impl Fn(&mut Streams) + Send + Sync, (kind, name): (K
     Launch::threads(2).run(program).unwrap();
 }
 
-/// Compares arrays with the model. `read` gives all values of an array, or of a step of it.
+/// Compares arrays with the model. `read` returns all values of an array, or of a step of it.
 pub(crate) fn check(name: &str, read: impl Fn(&str, Option<u64>) -> Vec<f64>) {
-    let [whole, boxes, points, peak, mean] = told();
+    let [whole, boxes, points, peak, mean] = model_streams();
     let numbers = read("points.points", None);
     for step in 0..STEPS {
         assert_eq!(read("whole", Some(step)), whole.values(&[step]), "{name}");
@@ -169,7 +174,7 @@ pub(crate) fn check(name: &str, read: impl Fn(&str, Option<u64>) -> Vec<f64>) {
             assert_eq!(probes, expected, "{name}");
         }
         let means = read("mean", Some(step));
-        // The last one is what was left at the end.
+        // The last one is stored at the end.
         let samples = mean.samples(step).or_else(|| mean.samples_at_end(STEPS).filter(|_| step + 1 == STEPS));
         assert_eq!(means, samples.map_or(vec![0.0; means.len()], |samples| mean.values(&samples)), "{name}");
     }
@@ -180,8 +185,8 @@ pub(crate) fn check(name: &str, read: impl Fn(&str, Option<u64>) -> Vec<f64>) {
     assert_eq!(read("peak", None), peak.values(&all), "{name}");
 }
 
-/// Runs the program over a device that fails at its writes and syncs in turn. The error names its step on all ranks, and what `complete` finds in the
-/// file are the steps before it, or one more whose mark was written before the failure.
+/// Runs the program on a device that fails at its writes and syncs in turn. The error names its step on all ranks,
+/// and `complete` finds the steps before it in the file, or one more that was committed before the failure.
 pub(crate) fn over_a_failing_device(make: Make, complete: impl Fn(&str) -> u64) {
     let mut failures = 0;
     for (mode, operation) in [(OutputMode::Blocking, "write"), (OutputMode::Thread, "sync")] {
@@ -199,7 +204,7 @@ pub(crate) fn over_a_failing_device(make: Make, complete: impl Fn(&str) -> u64) 
             };
             assert_eq!((first.step(), first.kind()), (second.step(), second.kind()), "{first}, {second}");
             assert!(first.to_string().contains("injected"), "{first}");
-            // Before the first step, and after the last one, there is none to name.
+            // An error before the first step, or after the last one, names none.
             let Some(step) = first.step() else { continue };
             failures += 1;
             let found = complete(&inner);

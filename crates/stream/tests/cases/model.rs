@@ -1,4 +1,5 @@
-//! The model: what a file must hold, computed one value at a time from x + y·a + z·a² + t·a³, without blocks, ranks or layouts.
+//! The model: the expected values of a file, computed one at a time from x + y·a + z·a² + t·a³, without blocks, ranks
+//! or layouts.
 
 use aqueduct_stream::{Hyperslab, Reduction};
 
@@ -6,20 +7,20 @@ use aqueduct_stream::{Hyperslab, Reduction};
 pub(crate) const SHAPE: [u64; 3] = [7, 6, 5];
 const A: u64 = 8;
 
-/// The value at an element in a step: below 2¹⁶, and exact in every kind of values of two bytes or more.
+/// The value of an element in a step: below 2¹⁶, and exact in every kind of values of two bytes or more.
 pub(crate) fn value(z: u64, y: u64, x: u64, step: u64) -> u64 {
     x + y * A + z * A * A + step * A * A * A
 }
 
-/// The value at the element of this number.
+/// The value of the element of this number.
 pub(crate) fn value_at(number: u64, step: u64) -> u64 {
     let (plane, row) = (SHAPE[1] * SHAPE[2], SHAPE[2]);
     value(number / plane, number % plane / row, number % row, step)
 }
 
-/// What is sampled.
+/// The sampled region.
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum SampledElements {
     Whole,
     Cuboids(Vec<Hyperslab>),
     Points(Vec<u64>),
@@ -27,21 +28,21 @@ pub(crate) enum What {
 
 /// A stream as the model sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct ModelStream {
     pub(crate) name: &'static str,
-    pub(crate) what: What,
+    pub(crate) what: SampledElements,
     pub(crate) reduction: Reduction,
     pub(crate) every: Option<u64>,
 }
 
-impl Told {
+impl ModelStream {
     /// The numbers of the sampled elements, in the order in which they are stored.
     pub(crate) fn elements(&self) -> Vec<u64> {
         let all = || (0..SHAPE.iter().product()).collect();
         match &self.what {
-            What::Whole => all(),
-            What::Points(points) => points.clone(),
-            What::Cuboids(cuboids) => {
+            SampledElements::Whole => all(),
+            SampledElements::Points(points) => points.clone(),
+            SampledElements::Cuboids(cuboids) => {
                 let mut elements = Vec::new();
                 for cuboid in cuboids {
                     for z in cuboid.start[0]..cuboid.start[0] + cuboid.count[0] {
@@ -57,7 +58,7 @@ impl Told {
         }
     }
 
-    /// The steps whose samples are in what step `step` stores; none if it stores nothing of this stream.
+    /// The steps whose samples step `step` stores; none if it stores nothing of this stream.
     pub(crate) fn samples(&self, step: u64) -> Option<Vec<u64>> {
         match (self.reduction, self.every) {
             (Reduction::None, every) => step.is_multiple_of(every.unwrap_or(1)).then(|| vec![step]),
@@ -66,7 +67,7 @@ impl Told {
         }
     }
 
-    /// The same of what is stored at the end, after so many steps.
+    /// The same for the data that is stored at the end, after this number of steps.
     pub(crate) fn samples_at_end(&self, steps: u64) -> Option<Vec<u64>> {
         let left = match (self.reduction, self.every) {
             (Reduction::None, _) => 0,
@@ -76,7 +77,7 @@ impl Told {
         (left > 0).then(|| (steps - left..steps).collect())
     }
 
-    /// The values that samples of these steps give, in the order in which they are stored.
+    /// The stored values of samples of these steps, in the order in which they are stored.
     pub(crate) fn values(&self, samples: &[u64]) -> Vec<f64> {
         let one = |element: u64| {
             let values: Vec<f64> = samples.iter().map(|step| value_at(element, *step) as f64).collect();

@@ -1,4 +1,4 @@
-//! Outputs that are dropped without `finish`, on slow media and beside slow ranks. The patience is 300 ms here.
+//! Outputs that are dropped without `finish`, on slow media and with slow ranks. The stall limit is 300 ms here.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use crate::{
 };
 
 const STEPS: u64 = 3;
-/// Longer than anybody waits for other ranks.
+/// Longer than the limit of waits for other ranks.
 const LONG: Duration = STALL_LIMIT.saturating_mul(3);
 
-/// A stream file on a medium that takes long: for each step, or for each sync.
+/// A stream file on a slow medium: each step takes long, or each sync.
 struct SlowTarget {
     inner: FileTarget,
     write: Duration,
@@ -68,8 +68,8 @@ fn options(durable: bool) -> Options {
     if durable { options.durable_every(1) } else { options }
 }
 
-/// Hands over so many steps, after a pause each.
-fn hand_over(output: &mut Output, key: StreamKey<u64>, steps: u64, pause: Duration) -> Result<()> {
+/// Commits steps, after a pause each.
+fn commit_steps(output: &mut Output, key: StreamKey<u64>, steps: u64, pause: Duration) -> Result<()> {
     (0..steps).try_for_each(|step| {
         std::thread::sleep(pause);
         output.step()?.put(key, &[step]).commit().map(drop)
@@ -81,8 +81,8 @@ fn complete_steps(name: &str) -> u64 {
     Launch::threads(1).run(count).unwrap()[0]
 }
 
-fn tired() -> Error {
-    Error::new(Kind::BadArgument, "compute", "the program", "it is tired")
+fn failure() -> Error {
+    Error::new(Kind::BadArgument, "compute", "the program", "the program fails here")
 }
 
 #[test]
@@ -93,14 +93,14 @@ fn slow_medium_loses_no_step_of_a_dropped_output() {
             let (streams, key) = declare(world);
             let make = |comm: &Comm, declared: &_| SlowTarget::create(comm, &name, declared, slow_sync);
             let mut output = options(slow_sync).create_on(world, &name, &streams, make)?;
-            hand_over(&mut output, key, STEPS, Duration::ZERO)
+            commit_steps(&mut output, key, STEPS, Duration::ZERO)
         });
         run.unwrap();
         assert_eq!(complete_steps(&name), STEPS, "slow sync: {slow_sync}");
     }
 }
 
-/// A client that fails waits for the server; one that cannot wait leaves that to the server.
+/// A client that fails waits for the server; without that wait the server writes the steps nevertheless.
 #[test]
 fn slow_medium_of_a_server_loses_no_step_of_a_client_that_fails() {
     for (slow_sync, waits) in [(false, true), (true, true), (false, false), (true, false)] {
@@ -112,72 +112,72 @@ fn slow_medium_of_a_server_loses_no_step_of_a_client_that_fails() {
                 };
                 server.serve_into(make).map(drop)
             }
-            Role::Compute(crew) => {
-                let (streams, key) = declare(crew.comm());
-                let options = options(slow_sync).mode(OutputMode::Servers).served_by(&crew);
-                let mut output = options.create(crew.comm(), &name, &streams)?;
-                hand_over(&mut output, key, STEPS, Duration::ZERO)?;
-                crew.comm().barrier()?;
+            Role::Compute(compute) => {
+                let (streams, key) = declare(compute.comm());
+                let options = options(slow_sync).mode(OutputMode::Servers).served_by(&compute);
+                let mut output = options.create(compute.comm(), &name, &streams)?;
+                commit_steps(&mut output, key, STEPS, Duration::ZERO)?;
+                compute.comm().barrier()?;
                 if !waits {
                     std::mem::forget(output);
                 }
-                if crew.comm().rank() == 1 { Err(tired()) } else { Ok(()) }
+                if compute.comm().rank() == 1 { Err(failure()) } else { Ok(()) }
             }
         });
-        assert!(run.unwrap_err().to_string().contains("it is tired"));
+        assert!(run.unwrap_err().to_string().contains("the program fails here"));
         assert_eq!(complete_steps(&name), STEPS, "slow sync: {slow_sync}, the clients wait: {waits}");
     }
 }
 
-/// Hands over steps on ranks of which the first is slow, and then drops the output.
-fn beside_a_slow_rank(comm: &Comm, options: &Options, name: &str) -> Result<()> {
+/// Commits steps on ranks of which the first is slow, and then drops the output.
+fn commit_with_a_slow_rank(comm: &Comm, options: &Options, name: &str) -> Result<()> {
     let (streams, key) = declare(comm);
     let mut output = options.create(comm, name, &streams)?;
     let pause = if comm.rank() == 0 { LONG } else { Duration::ZERO };
-    hand_over(&mut output, key, STEPS, pause)
+    commit_steps(&mut output, key, STEPS, pause)
 }
 
 #[test]
 fn rank_that_is_ahead_waits_for_slower_ones() {
-    Launch::threads(2).run(|world| beside_a_slow_rank(world, &options(false), "memfs:ahead")).unwrap();
+    Launch::threads(2).run(|world| commit_with_a_slow_rank(world, &options(false), "memfs:ahead")).unwrap();
     assert_eq!(complete_steps("memfs:ahead"), STEPS);
     let run = Launch::threads(3).run(|world| match split_io_servers(world, 1)? {
         Role::Server(server) => server.serve().map(drop),
-        Role::Compute(crew) => {
-            let options = options(false).mode(OutputMode::Servers).served_by(&crew);
-            beside_a_slow_rank(crew.comm(), &options, "memfs:served-ahead")
+        Role::Compute(compute) => {
+            let options = options(false).mode(OutputMode::Servers).served_by(&compute);
+            commit_with_a_slow_rank(compute.comm(), &options, "memfs:served-ahead")
         }
     });
     run.unwrap();
     assert_eq!(complete_steps("memfs:served-ahead"), STEPS);
 }
 
-/// Rank 1 is ahead and fails, while rank 0 waits for a message of it.
-fn waited_for(comm: &Comm, options: &Options, name: &str) -> Result<()> {
+/// Rank 1 is ahead and fails, while rank 0 waits for a message from it.
+fn fail_while_awaited(comm: &Comm, options: &Options, name: &str) -> Result<()> {
     let (streams, key) = declare(comm);
     let mut output = options.create(comm, name, &streams)?;
-    hand_over(&mut output, key, 1, Duration::ZERO)?;
+    commit_steps(&mut output, key, 1, Duration::ZERO)?;
     if comm.rank() == 1 {
-        hand_over(&mut output, key, STEPS, Duration::ZERO)?;
-        return Err(tired());
+        commit_steps(&mut output, key, STEPS, Duration::ZERO)?;
+        return Err(failure());
     }
     comm.receive::<u8>(1, 7).map_err(|error| Error::from_comm("compute", "the program", &error))?;
     output.finish().map(drop)
 }
 
 #[test]
-fn rank_that_is_ahead_and_fails_keeps_nobody_waiting() {
+fn rank_that_is_ahead_and_fails_does_not_block_other_ranks() {
     let begin = Instant::now();
-    let run = Launch::threads(2).run(|world| waited_for(world, &options(false), "memfs:fails-ahead"));
-    assert!(run.unwrap_err().to_string().contains("it is tired"));
+    let run = Launch::threads(2).run(|world| fail_while_awaited(world, &options(false), "memfs:fails-ahead"));
+    assert!(run.unwrap_err().to_string().contains("the program fails here"));
     let run = Launch::threads(3).run(|world| match split_io_servers(world, 1)? {
         Role::Server(server) => server.serve().map(drop),
-        Role::Compute(crew) => {
-            let options = options(false).mode(OutputMode::Servers).served_by(&crew);
-            waited_for(crew.comm(), &options, "memfs:served-fails-ahead")
+        Role::Compute(compute) => {
+            let options = options(false).mode(OutputMode::Servers).served_by(&compute);
+            fail_while_awaited(compute.comm(), &options, "memfs:served-fails-ahead")
         }
     });
-    assert!(run.unwrap_err().to_string().contains("it is tired"));
+    assert!(run.unwrap_err().to_string().contains("the program fails here"));
     assert!(begin.elapsed() < 100 * STALL_LIMIT, "{:?}", begin.elapsed());
     assert_eq!(["memfs:fails-ahead", "memfs:served-fails-ahead"].map(complete_steps), [1, 1]);
 }

@@ -1,4 +1,4 @@
-//! A program that hands over streams of every kind, and a reader that compares them with the model.
+//! A program with streams of every kind, and a reader that compares them with the model.
 
 use aqueduct_comm::Comm;
 use aqueduct_object::Object;
@@ -7,29 +7,29 @@ use aqueduct_stream::{
     StreamValue, Streams,
 };
 
-use crate::model::{SHAPE, Told, What, value_at};
+use crate::model::{ModelStream, SHAPE, SampledElements, value_at};
 
 /// Values of an item of the list.
 const WIDTH: u64 = 3;
 
-/// How the array is cut into blocks.
+/// How the array is divided into blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
-    /// Along which dimension.
+    /// The dimension.
     pub(crate) axis: usize,
-    /// Whether some ranks get nothing, and others more.
+    /// True if some ranks get nothing, and others more.
     pub(crate) uneven: bool,
     /// Planes around the block in memory.
     pub(crate) halo: u64,
 }
 
 impl Cut {
-    /// The block of a rank: the ranks' blocks cover the array, whatever their number.
+    /// The block of a rank: the blocks of all ranks cover the array, whatever their number.
     pub(crate) fn block(self, rank: usize, ranks: usize) -> Hyperslab {
         let size = SHAPE[self.axis];
         let border = |rank: usize| {
             let share = size * rank as u64 / ranks as u64;
-            // Even ranks hand all that they have to the next one.
+            // Even ranks give their part to the next one.
             if self.uneven && rank % 2 == 1 && rank < ranks {
                 size * (rank as u64 - 1) / ranks as u64
             } else {
@@ -43,28 +43,29 @@ impl Cut {
     }
 }
 
-/// What is told to the model.
-pub(crate) fn told() -> Vec<Told> {
+/// The streams as the model sees them.
+pub(crate) fn model_streams() -> Vec<ModelStream> {
     let cuboids = || {
-        What::Cuboids(vec![
+        SampledElements::Cuboids(vec![
             Hyperslab::new([1, 2, 0], [5, 2, 4]),
             Hyperslab::new([0, 0, 0], [1, 1, 1]),
             Hyperslab::new([2, 1, 2], [3, 4, 3]),
             Hyperslab::new([3, 0, 0], [0, 2, 2]),
         ])
     };
-    let points = || What::Points((0..SHAPE.iter().product()).filter(|point| point % 7 == 3).collect());
-    let stream = |name, what, reduction, every| Told { name, what, reduction, every };
+    let points =
+        || SampledElements::Points((0..SHAPE.iter().product()).filter(|point| point % 7 == 3).collect());
+    let stream = |name, what, reduction, every| ModelStream { name, what, reduction, every };
     vec![
-        stream("whole", What::Whole, Reduction::None, None),
+        stream("whole", SampledElements::Whole, Reduction::None, None),
         stream("boxes", cuboids(), Reduction::None, None),
         stream("points", points(), Reduction::None, None),
-        stream("rare", What::Whole, Reduction::None, Some(3)),
-        stream("peak", What::Whole, Reduction::Max, None),
+        stream("rare", SampledElements::Whole, Reduction::None, Some(3)),
+        stream("peak", SampledElements::Whole, Reduction::Max, None),
         stream("least of three", cuboids(), Reduction::Min, Some(3)),
         stream("sum", points(), Reduction::Sum, Some(2)),
         stream("mean", cuboids(), Reduction::Mean, None),
-        stream("rms", What::Whole, Reduction::Rms, Some(4)),
+        stream("rms", SampledElements::Whole, Reduction::Rms, Some(4)),
     ]
 }
 
@@ -84,7 +85,7 @@ pub(crate) struct Keys {
     trails: ObjectKey<Trail>,
 }
 
-/// An object of constant size that does not lie in memory as in the file.
+/// An object of constant size whose encoding differs from its form in memory.
 #[derive(Object, Clone, Debug, PartialEq)]
 pub(crate) struct Grain {
     charged: bool,
@@ -99,7 +100,7 @@ pub(crate) struct Trail {
     grains: Vec<(u16, Option<f64>)>,
 }
 
-/// Every how many steps trails are stored.
+/// Trails are stored every so many steps.
 const TRAILS_EVERY: u64 = 2;
 
 /// The objects of a rank in a step; often none.
@@ -118,7 +119,7 @@ fn trails(rank: usize, step: u64) -> Vec<Trail> {
     (0..(rank as u64 * 3 + step) % 5).map(trail).collect()
 }
 
-/// How many items of the list a rank has in a step.
+/// The number of items of the list of a rank in a step.
 fn items(rank: usize, step: u64) -> u64 {
     (rank as u64 * 2 + step * 3) % 5
 }
@@ -132,17 +133,20 @@ fn list(rank: usize, step: u64) -> Vec<f32> {
 pub(crate) fn declare(world: &Comm, cut: Cut) -> (Streams, Keys) {
     let block = cut.block(world.rank(), world.size());
     let mut streams = Streams::new();
-    let mut told = told().into_iter();
+    let mut expected_stream = model_streams().into_iter();
     let mut next = || {
-        let told = told.next().unwrap();
-        let stream = Stream::array(told.name, SHAPE).block(block.start.clone(), block.count.clone());
+        let expected_stream = expected_stream.next().unwrap();
+        let stream =
+            Stream::array(expected_stream.name, SHAPE).block(block.start.clone(), block.count.clone());
         let shape: Vec<u64> = block.count.iter().map(|size| size + 2 * cut.halo).collect();
-        let stream = stream.in_memory(shape, [cut.halo; 3]).reduce(told.reduction);
-        let stream = told.every.map_or(stream.clone(), |every| stream.every(every));
-        match told.what {
-            What::Whole => stream,
-            What::Cuboids(cuboids) => stream.cuboids(cuboids),
-            What::Points(points) => stream.points(points.into_iter().filter(|point| holds(&block, *point))),
+        let stream = stream.in_memory(shape, [cut.halo; 3]).reduce(expected_stream.reduction);
+        let stream = expected_stream.every.map_or(stream.clone(), |every| stream.every(every));
+        match expected_stream.what {
+            SampledElements::Whole => stream,
+            SampledElements::Cuboids(cuboids) => stream.cuboids(cuboids),
+            SampledElements::Points(points) => {
+                stream.points(points.into_iter().filter(|point| holds(&block, *point)))
+            }
         }
     };
     let keys = Keys {
@@ -171,7 +175,7 @@ fn holds(block: &Hyperslab, point: u64) -> bool {
     sides.into_iter().all(|(at, (start, size))| at >= *start && at < start + size)
 }
 
-/// This rank's array in memory in a step; the halo holds what must not be stored.
+/// This rank's array in memory in a step; the halo has values that must not be stored.
 fn memory<T>(world: &Comm, cut: Cut, step: u64, make: impl Fn(u64) -> T) -> Vec<T> {
     let block = cut.block(world.rank(), world.size());
     if block.is_empty() {
@@ -194,7 +198,7 @@ fn memory<T>(world: &Comm, cut: Cut, step: u64, make: impl Fn(u64) -> T) -> Vec<
     values
 }
 
-/// Hands over one step.
+/// Commits one step.
 pub(crate) fn step(
     world: &Comm,
     output: &mut Output,
@@ -244,44 +248,44 @@ pub(crate) fn write(
     output.finish()
 }
 
-/// Compares everything that is in the file with the model; the file was written by so many ranks, and has these steps.
+/// Compares everything in the file with the model; the file was written by this number of ranks, and has these steps.
 pub(crate) fn check(reader: &Reader, writers: usize, steps: std::ops::Range<u64>) {
     for number in steps {
-        let parcel = reader.step(number).unwrap_or_else(|| panic!("step {number} is complete"));
-        for told in told() {
-            assert_stream(reader, &told, parcel, told.samples(number));
+        let stored = reader.step(number).unwrap_or_else(|| panic!("step {number} is complete"));
+        for expected_stream in model_streams() {
+            assert_stream(reader, &expected_stream, stored, expected_stream.samples(number));
         }
-        let items = reader.read::<f32>("list", parcel).unwrap();
+        let items = reader.read::<f32>("list", stored).unwrap();
         let expected: Vec<f32> = (0..writers).flat_map(|rank| list(rank, number)).collect();
         assert_eq!(items, expected, "list of step {number}");
-        check_objects(reader, writers, parcel);
+        check_objects(reader, writers, stored);
     }
 }
 
-/// Compares the objects of a step, read by three as each reads its share.
-fn check_objects(reader: &Reader, writers: usize, parcel: &aqueduct_stream::StoredStep) {
-    let found = reader.objects::<Grain>("grains", parcel).unwrap();
+/// Compares the objects of a step, read in three shares.
+fn check_objects(reader: &Reader, writers: usize, stored: &aqueduct_stream::StoredStep) {
+    let found = reader.objects::<Grain>("grains", stored).unwrap();
     let shares = (0..3).flat_map(|rank| found.read(found.share(rank, 3)).unwrap());
-    let expected = (0..writers).flat_map(|rank| grains(rank, parcel.step));
-    assert!(shares.eq(expected), "grains of {parcel:?}");
-    if !parcel.step.is_multiple_of(TRAILS_EVERY) {
-        assert!(reader.objects::<Trail>("trails", parcel).is_err(), "trails of {parcel:?}");
+    let expected = (0..writers).flat_map(|rank| grains(rank, stored.step));
+    assert!(shares.eq(expected), "grains of {stored:?}");
+    if !stored.step.is_multiple_of(TRAILS_EVERY) {
+        assert!(reader.objects::<Trail>("trails", stored).is_err(), "trails of {stored:?}");
         return;
     }
-    let found = reader.objects::<Trail>("trails", parcel).unwrap();
+    let found = reader.objects::<Trail>("trails", stored).unwrap();
     let shares = (0..3).flat_map(|rank| found.read(found.share(rank, 3)).unwrap());
-    let expected = (0..writers).flat_map(|rank| trails(rank, parcel.step));
-    assert!(shares.eq(expected), "trails of {parcel:?}");
+    let expected = (0..writers).flat_map(|rank| trails(rank, stored.step));
+    assert!(shares.eq(expected), "trails of {stored:?}");
 }
 
-/// Compares what was stored at the end.
+/// Compares the data that was stored at the end.
 pub(crate) fn check_end(reader: &Reader, steps: u64) {
     assert!(reader.is_finished() && reader.incomplete_steps().is_empty());
     let closing = reader.closing();
-    for told in told() {
-        let samples = told.samples_at_end(steps);
+    for expected_stream in model_streams() {
+        let samples = expected_stream.samples_at_end(steps);
         match closing {
-            Some(parcel) => assert_stream(reader, &told, parcel, samples),
+            Some(stored) => assert_stream(reader, &expected_stream, stored, samples),
             None => assert!(samples.is_none()),
         }
     }
@@ -290,47 +294,55 @@ pub(crate) fn check_end(reader: &Reader, steps: u64) {
 
 fn assert_stream(
     reader: &Reader,
-    told: &Told,
-    parcel: &aqueduct_stream::StoredStep,
+    expected_stream: &ModelStream,
+    stored: &aqueduct_stream::StoredStep,
     samples: Option<Vec<u64>>,
 ) {
-    let count = reader.samples(told.name, parcel).unwrap();
-    assert_eq!(count, samples.as_ref().map(|samples| samples.len() as u64), "{told:?} in {parcel:?}");
+    let count = reader.samples(expected_stream.name, stored).unwrap();
+    assert_eq!(
+        count,
+        samples.as_ref().map(|samples| samples.len() as u64),
+        "{expected_stream:?} in {stored:?}"
+    );
     let Some(samples) = samples else { return };
-    let mut expected = told.values(&samples);
-    let found = found(reader, told.name, parcel);
-    if matches!(told.what, What::Points(_)) {
-        // Points lie in the order of the ranks that held them.
-        let points = reader.points(told.name).unwrap();
+    let mut expected = expected_stream.values(&samples);
+    let found = found(reader, expected_stream.name, stored);
+    if matches!(expected_stream.what, SampledElements::Points(_)) {
+        // Points are in the order of the ranks that held them.
+        let points = reader.points(expected_stream.name).unwrap();
         let mut sorted = points.to_vec();
         sorted.sort_unstable();
-        assert_eq!(sorted, told.elements());
-        let all = told.elements();
+        assert_eq!(sorted, expected_stream.elements());
+        let all = expected_stream.elements();
         expected = points.iter().map(|point| expected[all.binary_search(point).unwrap()]).collect();
     }
-    assert_eq!(found, expected, "{told:?} in {parcel:?}");
-    if matches!(told.what, What::Whole) && told.name == "whole" {
+    assert_eq!(found, expected, "{expected_stream:?} in {stored:?}");
+    if matches!(expected_stream.what, SampledElements::Whole) && expected_stream.name == "whole" {
         let part = Hyperslab::new([2, 1, 1], [3, 4, 2]);
-        let cut = Told { what: What::Cuboids(vec![part.clone()]), ..told.clone() };
-        assert_eq!(reader.read_part::<f64>(told.name, parcel, 0, &part).unwrap(), cut.values(&samples));
+        let cut =
+            ModelStream { what: SampledElements::Cuboids(vec![part.clone()]), ..expected_stream.clone() };
+        assert_eq!(
+            reader.read_part::<f64>(expected_stream.name, stored, 0, &part).unwrap(),
+            cut.values(&samples)
+        );
     }
 }
 
-fn found(reader: &Reader, name: &str, parcel: &aqueduct_stream::StoredStep) -> Vec<f64> {
+fn found(reader: &Reader, name: &str, stored: &aqueduct_stream::StoredStep) -> Vec<f64> {
     fn widen<T: StreamValue>(
         reader: &Reader,
         name: &str,
-        parcel: &aqueduct_stream::StoredStep,
+        stored: &aqueduct_stream::StoredStep,
         wide: fn(T) -> f64,
     ) -> Vec<f64> {
-        reader.read::<T>(name, parcel).unwrap().into_iter().map(wide).collect()
+        reader.read::<T>(name, stored).unwrap().into_iter().map(wide).collect()
     }
     match name {
-        "boxes" => widen::<f32>(reader, name, parcel, f64::from),
-        "points" => widen::<i32>(reader, name, parcel, f64::from),
-        "rare" => widen::<u64>(reader, name, parcel, |value| value as f64),
-        "peak" => widen::<u16>(reader, name, parcel, f64::from),
-        "least of three" => widen::<i64>(reader, name, parcel, |value| value as f64),
-        _ => widen::<f64>(reader, name, parcel, |value| value),
+        "boxes" => widen::<f32>(reader, name, stored, f64::from),
+        "points" => widen::<i32>(reader, name, stored, f64::from),
+        "rare" => widen::<u64>(reader, name, stored, |value| value as f64),
+        "peak" => widen::<u16>(reader, name, stored, f64::from),
+        "least of three" => widen::<i64>(reader, name, stored, |value| value as f64),
+        _ => widen::<f64>(reader, name, stored, |value| value),
     }
 }

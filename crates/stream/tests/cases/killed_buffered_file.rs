@@ -1,5 +1,5 @@
-//! A buffered file with the memory of a server below that of its ranks, whose program is killed: what was said to be durable is there, and what each rank
-//! counted in the file says which of its steps are complete.
+//! A buffered file with the memory of a server as a level, whose program is killed: durable steps are in the file,
+//! and the count of each rank in the file is the number of its complete steps.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use aqueduct_comm::Comm;
 use aqueduct_file::{BufferOptions, Capacity, OpenOptions};
 use aqueduct_stream::{ComputeGroup, Error, Role, split_io_servers};
 
-/// A rank's part of the file: how many steps are complete, and the steps.
+/// A rank's part of the file: the number of complete steps, and the steps.
 const COUNTER: usize = 8;
 const STEP: usize = 4000;
 const STEPS: u64 = 200;
 const PART: usize = COUNTER + STEPS as usize * STEP;
-/// Syncs after so many.
+/// Syncs after each so many steps.
 const DURABLE_EVERY: u64 = 8;
-/// Somebody is killed about here, in the middle of what was not synced.
+/// A process is killed about here, between two syncs.
 const FATAL: u64 = 45;
 
 fn path(folder: &str) -> String {
@@ -31,7 +31,7 @@ fn counted(file: &[u8], rank: usize) -> u64 {
     counter.map_or(0, |counter| u64::from_le_bytes(*counter))
 }
 
-/// Kills this process as soon as the file has so many steps of the first rank.
+/// Kills this process as soon as the file has this number of steps of the first rank.
 fn die_on_time(path: String) {
     std::thread::spawn(move || {
         loop {
@@ -43,7 +43,7 @@ fn die_on_time(path: String) {
     });
 }
 
-/// The last rank serves. It is killed while it writes, or the second one is, while it hands over.
+/// The last rank is a server. It is killed while it writes, or the second rank is killed while it passes data.
 pub(crate) fn job(world: &Comm, folder: &str, server_dies: bool) -> Result<(), Error> {
     match split_io_servers(world, 1)? {
         Role::Server(server) => {
@@ -52,15 +52,15 @@ pub(crate) fn job(world: &Comm, folder: &str, server_dies: bool) -> Result<(), E
             }
             server.memory(100_000).serve().map(drop)
         }
-        Role::Compute(crew) => hand_over(&crew, folder, !server_dies),
+        Role::Compute(compute) => commit_steps(&compute, folder, !server_dies),
     }
 }
 
-fn hand_over(crew: &ComputeGroup, folder: &str, dies: bool) -> Result<(), Error> {
-    let (comm, rank) = (crew.comm(), crew.comm().rank());
+fn commit_steps(compute: &ComputeGroup, folder: &str, dies: bool) -> Result<(), Error> {
+    let (comm, rank) = (compute.comm(), compute.comm().rank());
     let file =
         OpenOptions::new().read(true).write(true).create(true).open(comm, format!("ufs:{}", path(folder)))?;
-    let file = crew.buffered(file, &BufferOptions::new(Capacity::Bytes(3 * STEP as u64)))?;
+    let file = compute.buffered(file, &BufferOptions::new(Capacity::Bytes(3 * STEP as u64)))?;
     let start = (rank * PART) as u64;
     for step in 0..STEPS {
         if dies && step == FATAL && rank == 1 {
@@ -78,8 +78,8 @@ fn hand_over(crew: &ComputeGroup, folder: &str, dies: bool) -> Result<(), Error>
     file.close()
 }
 
-/// Each rank has left a prefix of its writes, no shorter than what was said to be durable; the last of them perhaps in part.
-pub(crate) fn judge(folder: &Path, ranks: usize, durable: u64, context: &str) {
+/// Each rank has left a prefix of its writes, at least the durable ones; the last write perhaps partially.
+pub(crate) fn check_file(folder: &Path, ranks: usize, durable: u64, context: &str) {
     let file = std::fs::read(folder.join("levels")).unwrap();
     assert!((DURABLE_EVERY..STEPS).contains(&durable), "{context}: {durable} steps were said to be durable");
     for rank in 0..ranks {

@@ -1,15 +1,15 @@
-//! Targets that store nothing: somebody watches what comes.
+//! Targets that store nothing and observe their calls.
 
 use aqueduct_stream::Error;
 use aqueduct_stream::target::{ChunkSource, OutputTarget, StepBatch};
 
-/// Takes all bytes of a parcel, and then calls this.
-pub(crate) struct Watched<F>(pub(crate) F);
+/// Receives all bytes of a batch, and then calls this.
+pub(crate) struct ObservedTarget<F>(pub(crate) F);
 
-impl<F: FnMut(&StepBatch) + Send> OutputTarget for Watched<F> {
-    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<(), Error> {
-        while !supply.next()?.is_empty() {}
-        (self.0)(parcel);
+impl<F: FnMut(&StepBatch) + Send> OutputTarget for ObservedTarget<F> {
+    fn write(&mut self, batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<(), Error> {
+        while !source.next()?.is_empty() {}
+        (self.0)(batch);
         Ok(())
     }
 
@@ -28,9 +28,9 @@ pub(crate) fn processor() -> usize {
     (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap()
 }
 
-/// A target that must be on this processor alone.
+/// A target that must run on this processor.
 pub(crate) fn stays_on(cpu: usize) -> Box<dyn OutputTarget> {
-    Box::new(Watched(move |_: &StepBatch| {
+    Box::new(ObservedTarget(move |_: &StepBatch| {
         let allowed = rustix::thread::sched_getaffinity(None).unwrap();
         assert!(allowed.is_set(cpu) && allowed.count() == 1);
     }))

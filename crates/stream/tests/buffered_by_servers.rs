@@ -1,4 +1,5 @@
-//! Buffered files whose lower level is the memory of servers: it is one, its caps hold, the bytes and their order are the same, and nobody hangs.
+//! Buffered files whose lower level is the memory of servers: data is held there, its caps hold, the bytes and their
+//! order are the same, and no rank hangs.
 
 use aqueduct_comm::Launch;
 use aqueduct_file::{BufferOptions, BufferStatus, Capacity, File, OpenOptions, View};
@@ -9,34 +10,34 @@ use aqueduct_testkit::rng::SeededRng;
 
 const KIB: u64 = 1 << 10;
 
-/// Runs a program on the ranks that compute; what the servers did.
+/// Runs a program on the compute ranks; returns the reports of the servers.
 fn served(
     launch: &Launch,
     servers: usize,
     memory: u64,
     program: impl Fn(&ComputeGroup) -> Result<(), Error> + Send + Sync,
 ) -> Vec<ServerReport> {
-    let told = launch.run(|world| match split_io_servers(world, servers)? {
+    let status = launch.run(|world| match split_io_servers(world, servers)? {
         Role::Server(server) => server.memory(memory).serve().map(Some),
-        Role::Compute(crew) => program(&crew).map(|()| None),
+        Role::Compute(compute) => program(&compute).map(|()| None),
     });
-    let services: Vec<ServerReport> = told.unwrap().into_iter().flatten().collect();
+    let services: Vec<ServerReport> = status.unwrap().into_iter().flatten().collect();
     for service in &services {
         assert!(service.memory_peak <= service.memory_cap && service.memory_cap == memory, "{service:?}");
     }
     services
 }
 
-fn open(crew: &ComputeGroup, name: &str, settings: &BufferOptions) -> Result<File, Error> {
-    let file = OpenOptions::new().read(true).write(true).create(true).open(crew.comm(), name)?;
-    crew.buffered(file, settings)
+fn open(compute: &ComputeGroup, name: &str, settings: &BufferOptions) -> Result<File, Error> {
+    let file = OpenOptions::new().read(true).write(true).create(true).open(compute.comm(), name)?;
+    compute.buffered(file, settings)
 }
 
 fn memory(bytes: u64) -> BufferOptions {
     BufferOptions::new(Capacity::Bytes(bytes))
 }
 
-fn told(file: &File) -> BufferStatus {
+fn status(file: &File) -> BufferStatus {
     file.buffering().expect("the file is buffered")
 }
 
@@ -44,26 +45,27 @@ fn pattern(from: u64, len: usize) -> Vec<u8> {
     (from..).take(len).map(|at| (at % 251) as u8).collect()
 }
 
-/// The device takes nothing, the memory of the rank holds an eighth, and all is accepted: the rest lies with the server.
+/// The device is blocked, the memory of the rank holds an eighth of the data, and all is accepted: the rest is in the
+/// memory of the server.
 #[test]
 fn the_memory_of_a_server_is_a_level() {
     const BYTES: usize = 500 << 10;
     let gate = BlockingDevice::register("level");
-    let services = served(&Launch::threads(3), 1, 4 << 20, |crew| {
-        let file = open(crew, "level:file", &memory(64 * KIB))?;
-        let place = (BYTES * crew.comm().rank()) as u64;
+    let services = served(&Launch::threads(3), 1, 4 << 20, |compute| {
+        let file = open(compute, "level:file", &memory(64 * KIB))?;
+        let place = (BYTES * compute.comm().rank()) as u64;
         file.at(place).all().write(&pattern(place, BYTES))?;
-        let now = told(&file);
+        let now = status(&file);
         assert_eq!((now.accepted, now.visible, now.durable), (BYTES as u64, 0, 0));
         assert!(now.away > 400 * KIB && now.memory.peak <= 64 * KIB, "{now:?}");
         assert!(now.together.peak <= 64 * KIB, "{now:?}");
-        crew.comm().barrier()?;
+        compute.comm().barrier()?;
         gate.open();
         let mut back = vec![0; BYTES];
         file.at(place).read(&mut back)?;
         assert!(back == pattern(place, BYTES), "own writes are read");
         file.sync()?;
-        let now = told(&file);
+        let now = status(&file);
         assert_eq!((now.visible, now.durable, now.away), (BYTES as u64, BYTES as u64, 0));
         file.close()
     });
@@ -73,15 +75,16 @@ fn the_memory_of_a_server_is_a_level() {
     assert!(service.memory_peak > 800 << 10, "it held them: {service:?}");
 }
 
-/// More than all levels hold, in pieces of all shapes, with servers on the node and beside it, with and without a spill file.
+/// More data than all levels hold, in pieces of all shapes, with servers on the same and on another node, with and
+/// without a spill file.
 fn overflow(launch: &Launch, servers: usize, name: &str, settings: &BufferOptions) {
     const RECORDS: usize = 3000;
     let slow = format!("fault=seed=3,delay=100us@0.3:memfs:{name}");
-    let services = served(launch, servers, 256 * KIB, |crew| {
-        let file = open(crew, &slow, settings)?;
-        let (rank, ranks) = (crew.comm().rank() as u64, crew.comm().size() as u64);
-        // In turns of eight bytes, collectively; then records of all sizes, some of them twice.
-        file.set_view(&View::round_robin::<u64>(crew.comm())?)?;
+    let services = served(launch, servers, 256 * KIB, |compute| {
+        let file = open(compute, &slow, settings)?;
+        let (rank, ranks) = (compute.comm().rank() as u64, compute.comm().size() as u64);
+        // Round-robin in units of eight bytes, collectively; then records of all sizes, some of them twice.
+        file.set_view(&View::round_robin::<u64>(compute.comm())?)?;
         let numbers: Vec<u64> = (0..RECORDS as u64).map(|at| at * ranks + rank).collect();
         numbers.chunks(700).try_for_each(|part| file.at_pointer().all().write(part).map(drop))?;
         file.set_view(&View::default())?;
@@ -97,7 +100,7 @@ fn overflow(launch: &Launch, servers: usize, name: &str, settings: &BufferOption
             file.at(start).write(&pattern(start, len))?;
             place += len;
         }
-        let now = told(&file);
+        let now = status(&file);
         assert!(now.memory.peak <= now.memory.cap && now.together.peak <= now.together.cap, "{now:?}");
         file.close()?;
         Ok(())
@@ -113,37 +116,38 @@ fn overflow(launch: &Launch, servers: usize, name: &str, settings: &BufferOption
 }
 
 #[test]
-fn three_and_one() {
+fn three_clients_and_one_server() {
     overflow(&Launch::threads(4), 1, "overflow-3-1", &memory(40 * KIB));
 }
 
 #[test]
-fn six_and_two_on_nodes_of_three_with_a_spill_file() {
+fn six_clients_and_two_servers_on_three_nodes_with_a_spill_file() {
     let folder = tempfile::tempdir().unwrap();
     let settings = memory(40 * KIB).spill(folder.path(), Some(100 * KIB));
     overflow(&Launch::threads(8).node_ranks(3), 2, "overflow-6-2", &settings);
 }
 
 #[test]
-fn a_barrier_orders_what_ranks_write_through_their_servers() {
-    let services = served(&Launch::threads(4), 1, 1 << 20, |crew| {
-        let file = open(crew, "fault=seed=5,delay=300us@0.5:memfs:served-order", &memory(64 * KIB))?;
+fn a_barrier_orders_writes_through_different_servers() {
+    let services = served(&Launch::threads(4), 1, 1 << 20, |compute| {
+        let file = open(compute, "fault=seed=5,delay=300us@0.5:memfs:served-order", &memory(64 * KIB))?;
         for round in 0..15u64 {
             let writer = (round % 3) as usize;
-            if crew.comm().rank() == writer {
+            if compute.comm().rank() == writer {
                 file.at(0).write(&[round as u8; 3000])?;
             }
-            crew.comm().barrier()?;
-            if crew.comm().rank() == (writer + 1) % 3 {
+            compute.comm().barrier()?;
+            if compute.comm().rank() == (writer + 1) % 3 {
                 let mut back = [255u8; 3000];
                 file.at(0).read(&mut back)?;
                 assert_eq!(back, [round as u8; 3000], "round {round}");
             }
-            crew.comm().barrier()?;
+            compute.comm().barrier()?;
         }
-        // Dropped, not closed: everything is written all the same. And another file, whose memory the first one had.
+        // Dropped, not closed: everything is written nevertheless. Then another file uses the memory of the first
+        // one.
         drop(file);
-        let file = open(crew, "memfs:served-next", &memory(64 * KIB))?;
+        let file = open(compute, "memfs:served-next", &memory(64 * KIB))?;
         file.at(0).all().write(&[1u8; 10])?;
         file.close()
     });
@@ -152,43 +156,43 @@ fn a_barrier_orders_what_ranks_write_through_their_servers() {
 }
 
 #[test]
-fn a_device_that_fails_at_the_server_is_told_and_final() {
-    let services = served(&Launch::threads(3), 1, 1 << 20, |crew| {
+fn a_device_error_at_the_server_is_final() {
+    let services = served(&Launch::threads(3), 1, 1 << 20, |compute| {
         let name = "fault=seed=1,write=nospace@#3+:memfs:served-failure";
-        let file = open(crew, name, &memory(64 * KIB))?;
-        let place = 1_000_000 * crew.comm().rank() as u64;
-        // Sooner or later a write is refused; the sync tells it for certain.
+        let file = open(compute, name, &memory(64 * KIB))?;
+        let place = 1_000_000 * compute.comm().rank() as u64;
+        // Some write fails; the sync certainly does.
         let refused = (0..200).find_map(|at| file.at(place + at * 5000).write(&[1u8; 5000]).err());
         let error = file.sync().unwrap_err();
         for error in refused.iter().chain([&error]) {
             assert_eq!(error.kind(), aqueduct_file::Kind::NoSpace, "{error}");
             assert!(error.to_string().contains("are not in the file"), "{error}");
         }
-        assert_eq!((told(&file).memory.held, told(&file).away), (0, 0), "nothing is held any more");
+        assert_eq!((status(&file).memory.held, status(&file).away), (0, 0), "nothing is held any more");
         assert!(file.close().is_err());
         Ok(())
     });
     assert_eq!(services[0].failures.len(), 2, "one for each client: {services:?}");
 }
 
-/// Ranks that fail at any time end the program with their error, and nobody waits for ever.
+/// A rank that fails at any time ends the program with its error, and no rank waits forever.
 #[test]
-fn a_rank_that_fails_ends_everything() {
+fn a_rank_that_fails_ends_the_program() {
     for (failing, after) in [(0, 0), (0, 5), (1, 20), (2, 0)] {
         let outcome = Launch::threads(3).run(|world| match split_io_servers(world, 1)? {
             Role::Server(_) if failing == 2 => {
                 Err(Error::new(aqueduct_stream::Kind::NoSuchName, "serve", "it", "gone"))
             }
             Role::Server(server) => server.memory(256 * KIB).serve().map(drop),
-            Role::Compute(crew) => {
-                let file = open(&crew, &format!("memfs:lost-{failing}-{after}"), &memory(20 * KIB))?;
+            Role::Compute(compute) => {
+                let file = open(&compute, &format!("memfs:lost-{failing}-{after}"), &memory(20 * KIB))?;
                 for number in 0..100u64 {
-                    if crew.comm().rank() == failing && number == after {
+                    if compute.comm().rank() == failing && number == after {
                         return Err(Error::new(aqueduct_stream::Kind::NoSuchName, "compute", "it", "gone"));
                     }
                     file.at(number * 10_000).write(&[1u8; 10_000])?;
                 }
-                crew.comm().barrier()?;
+                compute.comm().barrier()?;
                 Ok(file.close()?)
             }
         });
@@ -198,21 +202,21 @@ fn a_rank_that_fails_ends_everything() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_on_all_ranks() {
-    served(&Launch::threads(3), 1, 300, |crew| {
-        let error = open(crew, "memfs:no-memory", &memory(64 * KIB)).unwrap_err();
+fn invalid_requests_are_refused_on_all_ranks() {
+    served(&Launch::threads(3), 1, 300, |compute| {
+        let error = open(compute, "memfs:no-memory", &memory(64 * KIB)).unwrap_err();
         assert!(error.to_string().contains("give it more memory"), "{error}");
         Ok(())
     });
-    served(&Launch::threads(3), 1, 1 << 20, |crew| {
-        // Opened, and gone before the server looks for it.
+    served(&Launch::threads(3), 1, 1 << 20, |compute| {
+        // The file is deleted before the server opens it.
         let file =
-            OpenOptions::new().read(true).write(true).create(true).open(crew.comm(), "memfs:vanished")?;
-        crew.comm().barrier()?;
+            OpenOptions::new().read(true).write(true).create(true).open(compute.comm(), "memfs:vanished")?;
+        compute.comm().barrier()?;
         let _ = aqueduct_file::delete("memfs:vanished");
-        crew.comm().barrier()?;
-        match crew.buffered(file, &memory(64 * KIB)) {
-            // A device that keeps what is open.
+        compute.comm().barrier()?;
+        match compute.buffered(file, &memory(64 * KIB)) {
+            // A device that keeps open files.
             Ok(file) => file.close()?,
             Err(error) => assert_eq!(error.kind(), aqueduct_file::Kind::NoSuchFile, "{error}"),
         }
