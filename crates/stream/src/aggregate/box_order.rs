@@ -93,10 +93,10 @@ mod tests {
     fn neighbouring_blocks_are_merged() {
         // Four columns of an 8 × 8 array, and four quarters of it.
         let columns: Vec<Hyperslab> = (0..4).map(|at| Hyperslab::new([0, 2 * at], [8, 2])).collect();
-        assert_eq!(boxes_in_file_order(&columns, &[8, 8]), [Hyperslab::whole(&[8, 8])]);
+        assert_eq!(boxes_in_file_order(&columns, &[8, 8]), [Hyperslab::whole([8, 8])]);
         let quarters: Vec<Hyperslab> =
             (0..4).map(|at| Hyperslab::new([at / 2 * 4, at % 2 * 4], [4, 4])).collect();
-        assert_eq!(boxes_in_file_order(&quarters, &[8, 8]), [Hyperslab::whole(&[8, 8])]);
+        assert_eq!(boxes_in_file_order(&quarters, &[8, 8]), [Hyperslab::whole([8, 8])]);
         assert_eq!(boxes_in_file_order(&[Hyperslab::empty(2)], &[8, 8]), []);
     }
 

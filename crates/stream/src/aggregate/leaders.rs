@@ -206,7 +206,7 @@ impl LeaderState {
         let mut gathered = LeaderGather {
             group,
             name,
-            plan: plan,
+            plan,
             capacity: self.capacity,
             own: PortionReader::new(own),
             wanted,

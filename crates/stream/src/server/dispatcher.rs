@@ -314,7 +314,7 @@ impl ServerDispatcher<'_> {
         let windows = DoubleBuffer::new();
         let writer = OutputWriter { output: of_thread, target, comm, last_plan: None, windows };
         let thread = start_writer("create", &output.name, &self.server.pinned, || writer.run())?;
-        Ok(OutputThread { thread, output, budget, is_persistent })
+        Ok(OutputThread { output, thread, budget, is_persistent })
     }
 
     /// Ends all channels; steps that all clients have passed are written first. If a client was lost, waits for other ranks have a

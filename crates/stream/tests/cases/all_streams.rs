@@ -36,7 +36,7 @@ impl Cut {
                 share
             }
         };
-        let mut block = Hyperslab::whole(&SHAPE);
+        let mut block = Hyperslab::whole(SHAPE);
         block.start[self.axis] = border(rank);
         block.count[self.axis] = border(rank + 1) - border(rank);
         block
