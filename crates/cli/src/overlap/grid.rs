@@ -83,7 +83,7 @@ impl GridShape {
     pub(crate) fn boxes(self, region: StoredRegion, cuboids: u64) -> Vec<Hyperslab> {
         let [z, y, x] = self.0;
         match region {
-            StoredRegion::Whole => vec![Hyperslab::whole(&self.0)],
+            StoredRegion::Whole => vec![Hyperslab::whole(self.0)],
             StoredRegion::Slice => vec![Hyperslab::new([0, 0, x / 2], [z, y, 1])],
             StoredRegion::Transversal => vec![Hyperslab::new([z / 2, 0, 0], [1, y, x])],
             StoredRegion::Cuboids => {
