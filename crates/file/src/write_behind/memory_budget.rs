@@ -61,7 +61,10 @@ impl MemoryBudget {
         static PROCESS: OnceLock<(Arc<MemoryBudget>, Option<u64>)> = OnceLock::new();
         let (budget, available) = PROCESS.get_or_init(|| match limit_from_environment() {
             Some(limit) => (Self::new(limit), None),
-            None => (Self::new(available_memory()), Some(available_memory())),
+            None => {
+                let available = available_memory();
+                (Self::new(available), Some(available))
+            }
         });
         if let Some(available) = available {
             let ranks = comm.ranks_of_node(comm.node_of(comm.rank())).len();
