@@ -22,7 +22,10 @@ const INTERPRETED: [(&str, &[&str]); 8] = [
     ("aqueduct-object", &["--test", "objects"]),
     ("aqueduct-object", &["--test", "schemas"]),
     ("aqueduct-file", &["--test", "layout", "--", "arrays::", "bounds::", "errors::", "shapes::"]),
-    ("aqueduct-formats", &["--lib", "--", "netcdf::header_", "netcdf::value", "netcdf::name", "merge::", "selection::"]),
+    (
+        "aqueduct-formats",
+        &["--lib", "--", "netcdf::header_", "netcdf::value", "netcdf::name", "merge::", "selection::"],
+    ),
     ("aqueduct-stream", &["--lib", "--", "steps_format::", "declare::stream_info"]),
     ("aqueduct-checkpoint", &["--lib", "--", "cell_table::", "manifest::"]),
     ("aqueduct-mardyn", &["--lib", "--", "text_header::", "xml_header::", "word_scanner::"]),

@@ -266,8 +266,9 @@ fn streams_of_every_kind_are_read() {
         let mut streams = Streams::new();
         let array = |name: &str| Stream::array(name, [4, 5]).block([0, 0], [4, 5]);
         let one = streams.add::<f64>(array("one").cuboids([Hyperslab::new([1, 2], [2, 2])]));
-        let two = streams
-            .add::<i16>(array("two").cuboids([Hyperslab::new([0, 0], [1, 2]), Hyperslab::new([3, 3], [1, 1])]));
+        let two = streams.add::<i16>(
+            array("two").cuboids([Hyperslab::new([0, 0], [1, 2]), Hyperslab::new([3, 3], [1, 1])]),
+        );
         let most = streams.add::<f64>(array("most").reduce(Reduction::Max));
         let rare = streams.add::<u8>(array("rare").every(2));
         let sparks = streams.add_objects::<Flash>(Stream::objects("sparks"));
