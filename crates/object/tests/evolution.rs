@@ -190,7 +190,7 @@ fn the_error_of_a_wrong_type_shows_both_types() {
     assert!(refusal::<Other>().contains("the file has Fixed, the program has Other"));
     assert!(refusal::<Measured>().contains("has no unit in the file and the unit m in the program"));
     let text = refusal::<Narrow>();
-    let expected = "in field \"b\" of Fixed: the file has f64 where the program wants f32
+    let expected = "in field \"b\" of Fixed: the file has f64, the program has f32
     in the file | in the program
     Fixed       | Fixed
       a: u32    |   a: u32

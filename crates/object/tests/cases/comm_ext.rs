@@ -160,7 +160,7 @@ fn wrong_types(world: &Comm) -> Result<(), Error> {
             world.allgather_objects(Single(&1u64)).map(drop)
         };
         let text = outcome.unwrap_err().to_string();
-        assert!(text.contains("rank 0 brings u64 and rank 1 Trivial"), "{text}");
+        assert!(text.contains("rank 0 passes u64, rank 1 Trivial"), "{text}");
         let error = world.reduce_objects(0, &vec![1u8; world.rank()], u8::wrapping_add).unwrap_err();
         assert_eq!(error.kind(), Kind::BadArgument);
     }
