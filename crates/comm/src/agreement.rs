@@ -40,7 +40,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::{Comm, Error};
+use crate::{Comm, Error, Op};
 
 /// An error that a rank can send to the other ranks.
 pub trait SharedError: Sized {
@@ -181,10 +181,17 @@ fn agree_comparing<T, E: SharedError, const V: usize, const N: usize>(
     let failed = |error: Error| E::from_comm(operation, name, &error);
     // The maximum of these is that of the lowest rank that failed.
     let failure = if mine.is_err() { u64::MAX - comm.rank() as u64 } else { 0 };
-    let mut entries = vec![ReductionEntry::number(failure)];
-    entries.extend(values.map(|value| ReductionEntry::compared(comm, value)));
-    entries.extend(numbers.map(ReductionEntry::number));
-    let merged = comm.allreduce_with(&entries, ReductionEntry::merge).map_err(failed)?;
+    let merged = if V == 0 {
+        // Plain words: the outcome of every collective access is agreed this way.
+        let words: Vec<u64> = std::iter::once(failure).chain(numbers).collect();
+        let maxima = comm.allreduce(Op::Max, &words).map_err(failed)?;
+        maxima.into_iter().map(ReductionEntry::number).collect()
+    } else {
+        let mut entries = vec![ReductionEntry::number(failure)];
+        entries.extend(values.map(|value| ReductionEntry::compared(comm, value)));
+        entries.extend(numbers.map(ReductionEntry::number));
+        comm.allreduce_with(&entries, ReductionEntry::merge).map_err(failed)?
+    };
     let failure = merged[0].value;
     if failure == 0 {
         let differing = std::array::from_fn(|at| merged[1 + at].differing_rank());
