@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use aqueduct::Error;
+use aqueduct::comm::SendRequest;
 use aqueduct::prelude::*;
 use aqueduct::stream::Options;
 
@@ -56,7 +57,7 @@ impl Grid {
         if rank > 0 {
             world.receive_into(rank - 1, 1, &mut self.values[..n])?;
         }
-        up.into_iter().chain(down).try_for_each(|request| request.wait())?;
+        up.into_iter().chain(down).try_for_each(SendRequest::wait)?;
         Ok(())
     }
 

@@ -70,7 +70,7 @@ mod arrays {
             assert_eq!(target.t(), part, "{name}");
             let mut whole = Array2::<f64>::zeros((5, 2 * size as usize));
             latest.read_ndarray(name, &ArrayBlock::new([5, 2 * size], [0, 0], [5, 2 * size]), &mut whole)?;
-            assert!(whole.indexed_iter().all(|((y, x), value)| *value == (100 * y + x) as f64), "{name}");
+            assert!(whole.indexed_iter().all(|((y, x), value)| *value as usize == 100 * y + x), "{name}");
         }
         let wrong = latest.read_ndarray("standard", &block, &mut Array2::<f64>::zeros((2, 5))).unwrap_err();
         assert!(wrong.to_string().contains("[2, 5]") && wrong.to_string().contains("[5, 2]"), "{wrong}");

@@ -40,7 +40,7 @@ fn in_each_layout(
     let mut sliced = large.slice_mut(s![1..=rows, ..;2, 0]);
     sliced.assign(part);
     check(&mut sliced, "sliced")?;
-    let gaps = large.iter().filter(|value| **value == -1.0).count();
+    let gaps = large.iter().filter(|value| **value < 0.0).count();
     assert_eq!(gaps, large.len() - part.len(), "an element outside of the view has changed");
     let mut reversed = part.clone();
     let mut reversed = reversed.slice_mut(s![..;-1, ..;-1]);

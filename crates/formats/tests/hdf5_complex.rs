@@ -1,5 +1,6 @@
 //! Complex numbers in HDF5: the compound type `{r, i}`, which h5py reads and writes as complex numbers.
 #![cfg(feature = "hdf5")]
+#![allow(clippy::single_range_in_vec_init, reason = "a hyperslab of one dimension is one range")]
 
 use std::process::Command;
 
