@@ -6,10 +6,10 @@ use crate::sources::{is_word, library_sources, sources, test_sources};
 const IN_DOCUMENTS: usize = 0;
 
 /// How often they occur in sources.
-const IN_SOURCES: usize = 395;
+const IN_SOURCES: usize = 0;
 
 /// How often they occur in tests, examples and fuzz targets.
-const IN_TESTS: usize = 599;
+const IN_TESTS: usize = 0;
 
 const REPLACED: &[&str] = &[
     "told",
