@@ -8,7 +8,7 @@
 //!   ranks, not while the medium is busy.
 //! - [`MemoryBudget`]: one limit for the memory of all data that this process writes in the background.
 //!
-//! Decision record 48 has the reasons.
+//! Decision record 40 has the reasons.
 
 pub(crate) mod activity;
 pub(crate) mod background_queue;

@@ -1,7 +1,7 @@
 //! All constants of the cost model and of the learning state: costs of the machine, and thresholds of what is learnt.
 //!
 //! The costs are documented constants and are not measured at first use, so that the choice of a
-//! strategy does not depend on the load of the machine at that moment (decision 42). The
+//! strategy does not depend on the load of the machine at that moment (decision 38). The
 //! [calibration](super::Calibration) corrects them by the measured times of the program's own
 //! accesses.
 
