@@ -52,7 +52,7 @@ impl Reader {
     ///     }
     ///     output.finish().map(drop)
     /// })?;
-    /// Another program, on another number of ranks.
+    /// // Another program, on another number of ranks.
     /// Launch::threads(2).run(|world| {
     ///     let reader = Reader::open(world, "memfs:droplets")?;
     ///     let droplets = reader.objects::<Droplet>("droplets", reader.step(3).unwrap())?;
