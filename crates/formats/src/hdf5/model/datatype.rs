@@ -27,7 +27,7 @@ pub enum Datatype {
     Array(Box<Datatype>, u64),
     /// Text of so many bytes, filled up with zeros.
     Text(u64),
-    /// Variable-length text, which is stored in a heap of the file: read by [`Hdf5File::read_vlen_strings`](super::Hdf5File::read_vlen_strings).
+    /// Variable-length text, which is stored in a heap of the file: read by [`Hdf5File::read_vlen_strings`](crate::hdf5::Hdf5File::read_vlen_strings).
     VlenText,
     /// Something that is not accessed here: what it is called, and its bytes.
     Other(String, u64),
