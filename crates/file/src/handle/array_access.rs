@@ -47,7 +47,7 @@ impl File {
     ///     let local = Array2::from_elem((4, 5), rank as f64);
     ///     let file = File::create(world, "memfs:array")?;
     ///     file.array::<f64>(0, &[4, 3], &slab).all().write(&local.slice(s![1..3, 1..4]))?;
-    ///     let mut column = Array2::zeros((4, 1));
+    ///     let mut column = Array2::<f64>::zeros((4, 1));
     ///     file.array(0, &[4, 3], &Hyperslab::new([0, 1], [4, 1])).all().read(&mut column)?;
     ///     assert_eq!(column.column(0).to_vec(), [0.0, 0.0, 1.0, 1.0]);
     ///     file.close()
