@@ -82,7 +82,10 @@ fn unknown_device_is_named_with_the_file() {
         let replaced = ObjectFile::<u32>::replace(world, "s3:bucket/run").map(drop);
         for error in [created, replaced].map(Result::unwrap_err) {
             let shown = error.to_string();
-            assert!(shown.contains("\"s3:bucket/run\"") && shown.contains("there is no \"s3\""), "{shown}");
+            assert!(
+                shown.contains("\"s3:bucket/run\"") && shown.contains("unknown prefix \"s3\""),
+                "{shown}"
+            );
             assert!(!shown.contains(".meta"), "{shown}");
         }
         Ok(())

@@ -132,7 +132,7 @@ type Declare<'a> = &'a (dyn Fn(&Comm, &mut Streams) + Sync);
 fn invalid_declarations_are_refused_on_all_ranks() {
     let array = |world: &Comm| Stream::array("a", [4, 4]).block([2 * world.rank() as u64, 0], [2, 4]);
     let cases: [(&str, Kind, Declare<'_>); 6] = [
-        ("different streams", Kind::NotSame, &|world, streams| {
+        ("declaration of the streams", Kind::NotSame, &|world, streams| {
             let reduction = if world.rank() == 0 { Reduction::Max } else { Reduction::Min };
             streams.add::<f64>(array(world).reduce(reduction));
         }),

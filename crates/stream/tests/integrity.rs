@@ -403,7 +403,10 @@ fn messages_name_the_stream_file_and_what_to_do() {
         assert!(alone.contains("there is no .steps beside it"), "{alone}");
         let unknown =
             Output::create(world, "s3:bucket/run", &declare(world).0).map(drop).unwrap_err().to_string();
-        assert!(unknown.contains("\"s3:bucket/run\"") && unknown.contains("there is no \"s3\""), "{unknown}");
+        assert!(
+            unknown.contains("\"s3:bucket/run\"") && unknown.contains("unknown prefix \"s3\""),
+            "{unknown}"
+        );
         assert!(!unknown.contains(".steps"), "{unknown}");
         let mut streams = Streams::new();
         streams.add::<f32>(Stream::array("level", [8]).block([6], [4]));

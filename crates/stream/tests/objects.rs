@@ -232,7 +232,7 @@ fn invalid_declarations_are_an_error_on_all_ranks() {
                     streams.add_objects::<String>(Stream::objects("a"));
                 }
             },
-            "different streams",
+            "declaration of the streams",
         ),
     ];
     for (make, words) in cases {

@@ -226,7 +226,7 @@ fn invalid_requests_are_refused_on_all_ranks() {
             assert!(error.to_string().contains("give 1 to 2"), "{error}");
         }
         let different = split_io_servers(world, 1 + usize::from(world.rank() == 0)).map(drop).unwrap_err();
-        assert!(different.to_string().contains("different numbers"), "{different}");
+        assert!(different.to_string().contains("number of servers differs"), "{different}");
         let alone =
             Options::new().replace().mode(OutputMode::Servers).create(world, "memfs:alone", &Streams::new());
         assert!(alone.map(drop).unwrap_err().to_string().contains("call split_io_servers"));

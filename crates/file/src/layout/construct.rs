@@ -179,7 +179,7 @@ impl Layout {
         Ok(Self::assemble(self.pattern().clone(), bounds))
     }
 
-    /// The same layout. A clone is as good: layouts do not change.
+    /// The same layout, as `clone` returns it: layouts are immutable.
     #[doc(alias = "MPI_Type_dup")]
     #[must_use]
     pub fn dup(&self) -> Self {
@@ -266,7 +266,7 @@ impl Layout {
     }
 
     /// The data of copies side by side from `displacement` on, as a file view tiles a file: as many whole copies as there are
-    /// offsets and data bytes for in 63 bits.
+    /// offsets and data bytes in 63 bits.
     pub fn endless(&self, displacement: i64) -> Result<Pattern> {
         let first = self.pattern().shifted(displacement)?;
         let Some((origin, tree)) = first.placed() else {

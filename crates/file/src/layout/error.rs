@@ -6,7 +6,7 @@ use std::ops::Range;
 /// The result of describing or walking bytes.
 pub type Result<T> = std::result::Result<T, LayoutError>;
 
-/// Why a layout cannot be, or cannot be used like that. The text says which operation, what is wrong and what to do.
+/// The reason why a layout is invalid or cannot be used in an operation: which operation, what is wrong, and what to do.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LayoutError {
     operation: &'static str,

@@ -27,7 +27,7 @@ impl Declaration {
         let mut abouts: Vec<StreamInfo> =
             streams.streams.iter().map(|(stream, kind)| StreamInfo::new(stream, *kind)).collect();
         let mine = check_alone(file, streams, &abouts).and_then(|()| check_host_byte_order(file));
-        let what = "declaration of the streams, in more than blocks and points,";
+        let what = "declaration of the streams (apart from blocks and points)";
         let hash = mine.is_ok().then(|| hash_of(&StreamFileMetadata::encode(&abouts)));
         agree_same(comm, "create", file, mine, what, hash, [])?;
         let firsts = count_points(comm, file, streams, &mut abouts)?;
