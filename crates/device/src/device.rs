@@ -120,6 +120,16 @@ pub trait Handle: Send + Sync {
         let _ = range;
     }
 
+    /// Allocates space for a range and extends the file to its end if it is shorter, in preparation of stores to mapped pages that
+    /// are new. When it returns true, no extension of the file that began before is still in progress. False if the device cannot
+    /// do that, or there is no space; then the length is unchanged, and the write reports why.
+    ///
+    /// Default: false.
+    fn extend_allocated(&self, range: Range<u64>) -> bool {
+        let _ = range;
+        false
+    }
+
     /// Waits until the range is free for `kind`, and locks it until the guard is dropped.
     ///
     /// Guards taken through the same or different handles exclude one another as far as [`Capabilities::locks`] says.

@@ -106,6 +106,20 @@ impl Mapping {
         })
     }
 
+    /// Prepares for stores to a part of the file that has no pages yet: they come as large folios, mapped by one fault each. Otherwise
+    /// the kernel makes and maps one page at a time, which takes up to ten times as long. Not for parts that have data: the kernel
+    /// would read them from the medium in large units.
+    pub fn advise_new_pages(&self, part: &Range<u64>) {
+        let start = (part.start.max(self.range.start) - self.range.start) / GRANULE * GRANULE;
+        let end = (part.end.min(self.range.end) - self.range.start).next_multiple_of(GRANULE);
+        if start < end && !self.is_broken() {
+            count_syscall();
+            let (memory, len) = (self.memory.as_ptr().wrapping_add(start as usize), (end - start) as usize);
+            // SAFETY: the pages lie in this mapping, and the advice changes no byte of them. What the kernel refuses is only slower.
+            let _ = unsafe { rustix::mm::madvise(memory.cast::<c_void>(), len, Advice::LinuxHugepage) };
+        }
+    }
+
     /// The mapped range of the file.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()

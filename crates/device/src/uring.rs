@@ -217,6 +217,10 @@ impl Handle for UringHandle {
         self.file.start_writeback(range);
     }
 
+    fn extend_allocated(&self, range: Range<u64>) -> bool {
+        self.file.extend_allocated(range)
+    }
+
     fn advise_will_write(&self, range: Range<u64>) {
         self.file.advise_will_write(range);
     }

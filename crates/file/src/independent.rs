@@ -104,11 +104,14 @@ impl IndependentIo {
             self.announce_write(cx, &span);
             return self.write_run(cx, pattern, first, &span, data);
         }
-        let plan = self.plan_access(cx, costs, TransferDirection::Write, pattern, &window);
+        let (plan, size) = self.plan_access(cx, costs, TransferDirection::Write, pattern, &window);
         let strategy = plan.estimate.strategy;
         // If any rank reads, changes and writes back, every write must take a lock.
         let _guard = lock_write(cx, &span, strategy != Strategy::Sieve && cx.sieves_writes())?;
         costs.measure(TransferDirection::Write, plan.estimate, || {
+            if strategy == Strategy::Map && size.new_pages {
+                self.prepare_new_pages(cx, &span);
+            }
             write_chunks(cx, data, |part, bytes| {
                 let window = first + part.start..first + part.end;
                 match strategy {
@@ -167,7 +170,7 @@ impl IndependentIo {
         if is_one_run(&window, &span) {
             return self.read_run(cx, pattern, first, &span, data);
         }
-        let plan = self.plan_access(cx, costs, TransferDirection::Read, pattern, &window);
+        let (plan, _) = self.plan_access(cx, costs, TransferDirection::Read, pattern, &window);
         costs.measure(TransferDirection::Read, plan.estimate, || {
             read_chunks(cx, data, |part, bytes| {
                 let window = first + part.start..first + part.end;
@@ -278,13 +281,13 @@ impl IndependentIo {
         direction: TransferDirection,
         pattern: &Pattern,
         window: &Range<u64>,
-    ) -> AccessPlan {
+    ) -> (AccessPlan, AccessSize) {
         let size = costs.size.unwrap_or_else(|| self.measure_size(cx, direction, pattern, window));
         costs.with_model(cx, |model| {
             let access = AccessFacts::OneRank(size);
             let plan = make_plan(PlanInput { direction, model: *model, access });
             report_plan(cx, direction, model, size, plan.estimate);
-            plan
+            (plan, size)
         })
     }
 

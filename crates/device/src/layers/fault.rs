@@ -281,6 +281,13 @@ impl Handle for FaultHandle {
         self.inner.start_writeback(range);
     }
 
+    fn extend_allocated(&self, range: Range<u64>) -> bool {
+        let left = self.faults.left();
+        let extends = |len: u64| range.end.saturating_sub(len);
+        let fits = left == u64::MAX || self.inner.len().is_ok_and(|len| extends(len) <= left);
+        fits && self.pass(Operation::Preallocate).is_ok() && self.inner.extend_allocated(range)
+    }
+
     fn advise_will_write(&self, range: Range<u64>) {
         self.inner.advise_will_write(range);
     }

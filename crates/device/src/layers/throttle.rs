@@ -152,6 +152,10 @@ impl Handle for ThrottleHandle {
         self.inner.start_writeback(range);
     }
 
+    fn extend_allocated(&self, range: Range<u64>) -> bool {
+        self.inner.extend_allocated(range)
+    }
+
     fn advise_will_write(&self, range: Range<u64>) {
         self.inner.advise_will_write(range);
     }

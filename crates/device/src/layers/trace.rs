@@ -296,6 +296,12 @@ impl Handle for TraceHandle {
         self.inner.start_writeback(range);
     }
 
+    fn extend_allocated(&self, range: Range<u64>) -> bool {
+        let length = range.end.saturating_sub(range.start);
+        let call = TraceCall { offset: Some(range.start), length, ..TraceCall::new(Operation::Preallocate) };
+        self.time(call, || Ok(self.inner.extend_allocated(range)), |_| 0).unwrap_or(false)
+    }
+
     fn advise_will_write(&self, range: Range<u64>) {
         self.inner.advise_will_write(range);
     }

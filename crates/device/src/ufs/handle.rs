@@ -18,6 +18,7 @@ use super::vectored::{self, TransferProgress};
 use super::write_behind::WriteBehind;
 use super::writeback;
 use crate::mapping::MappingRights;
+use crate::syscalls::count_syscall;
 use crate::{
     Capabilities, DIRECT_ALIGNMENT, DeviceOpenOptions, Error, Handle, Kind, LockGuard, LockKind, LockScope,
     MappedAccess, Mapping, Operation, Result, Segment, SegmentMut, SegmentRange, SyncScope, segment,
@@ -295,6 +296,20 @@ impl Handle for UfsHandle {
         }
     }
 
+    fn extend_allocated(&self, range: Range<u64>) -> bool {
+        // Elsewhere it is not known to be cheaper than writing the last byte; tmpfs would clear every page twice.
+        let may = self.system == Some(file::EXT) && self.check_change(Operation::Write).is_ok();
+        if !may || range.is_empty() || i64::try_from(range.end).is_err() {
+            return false;
+        }
+        let allocate = |flags| {
+            count_syscall();
+            retry(|| rustix::fs::fallocate(&self.file, flags, range.start, range.end - range.start)).is_ok()
+        };
+        // The space first: with too little of it, a call that also extends the file would leave a part of the new length.
+        allocate(FallocateFlags::KEEP_SIZE) && allocate(FallocateFlags::empty())
+    }
+
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
         // Shared locks need a readable descriptor.
         let kind = if self.read { kind } else { LockKind::Exclusive };
@@ -406,6 +421,27 @@ mod tests {
         let mut back = [9; 4];
         assert_eq!(file.read_at(2 * MIB - 1, &mut back).unwrap(), 4);
         assert_eq!(&back, b"\0abc");
+    }
+
+    #[test]
+    fn a_range_is_allocated_and_the_file_is_extended_but_never_truncated() {
+        const MIB: u64 = 1 << 20;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let options = DeviceOpenOptions::read_write().create(true);
+        let file = UfsHandle::open(path.as_os_str(), &options).unwrap();
+        file.write_at(0, b"abc").unwrap();
+        let extends = file.extend_allocated(MIB..4 * MIB);
+        assert_eq!(extends, file.system == Some(super::file::EXT));
+        assert!(!file.extend_allocated(0..u64::MAX) && !file.extend_allocated(5..5));
+        assert_eq!(file.len().unwrap(), if extends { 4 * MIB } else { 3 });
+        assert_eq!(file.extend_allocated(0..MIB), extends);
+        assert_eq!(file.len().unwrap(), if extends { 4 * MIB } else { 3 });
+        let mut back = [9; 4];
+        assert_eq!(file.read_at(0, &mut back).unwrap(), if extends { 4 } else { 3 });
+        assert_eq!(&back[..3], b"abc");
+        let reader = UfsHandle::open(path.as_os_str(), &DeviceOpenOptions::read_only()).unwrap();
+        assert!(!reader.extend_allocated(0..5 * MIB));
     }
 
     #[test]

@@ -90,6 +90,17 @@ impl IndependentIo {
         Ok(front.end - window.start)
     }
 
+    /// Prepares stores to a part of the file that extends it or fills a hole: its space is allocated at once, and its pages come in
+    /// large units.
+    pub(super) fn prepare_new_pages(&self, cx: &FileContext, part: &Range<u64>) {
+        if cx.handle.extend_allocated(part.clone()) {
+            self.mapping.settled_len.fetch_max(part.end, Ordering::Relaxed);
+        }
+        if let Some(mapping) = self.mapping.of(cx, part) {
+            mapping.advise_new_pages(part);
+        }
+    }
+
     /// Lets `copy` access a part of the file in mapped memory; false if it has to be done by system calls.
     fn access_mapped(
         &self,
