@@ -20,6 +20,8 @@ enum { SHARED_PIECE = 4096, EXPLICIT_PIECE = 64, CHUNK = 1 << 20 };
 struct bench_case {
     const char *text;
     char pattern[32];
+    /* cached, direct; or the state of the file before its lifetime: new, existing, holes. */
+    char state[16];
     int collective, read, direct;
     int64_t bytes;
 };
@@ -40,14 +42,14 @@ static int is(const struct bench_case *entry, const char *pattern)
 
 static int parse(const char *text, struct bench_case *entry)
 {
-    char coordination[16], direction[8], cache[8];
+    char coordination[16], direction[8];
     long long bytes;
     entry->text = text;
-    if (sscanf(text, "%31[^:]:%15[^:]:%7[^:]:%lld:%7s", entry->pattern, coordination, direction, &bytes, cache) != 5)
+    if (sscanf(text, "%31[^:]:%15[^:]:%7[^:]:%lld:%15s", entry->pattern, coordination, direction, &bytes, entry->state) != 5)
         return 0;
     entry->collective = strcmp(coordination, "collective") == 0;
     entry->read = strcmp(direction, "read") == 0;
-    entry->direct = strcmp(cache, "direct") == 0;
+    entry->direct = strcmp(entry->state, "direct") == 0;
     entry->bytes = bytes;
     return bytes >= 4096 && (bytes & (bytes - 1)) == 0;
 }
@@ -182,18 +184,11 @@ static MPI_Datatype view_of(const struct bench_case *entry, MPI_Datatype *etype,
     return MPI_DATATYPE_NULL;
 }
 
-static MPI_File open_case(const struct bench_case *entry, MPI_Info info)
+/* Sets the view of a pattern that has one, and atomic mode where the pattern asks for it. */
+static void set_view(const struct bench_case *entry, MPI_File file, MPI_Info info)
 {
-    MPI_File file = MPI_FILE_NULL;
     MPI_Datatype etype, type;
     MPI_Offset displacement;
-    char path[4096];
-    path_of(entry, path, sizeof path);
-    /* A hint of ours, for when it is our library that is preloaded; the others do not know it. */
-    MPI_Info_set(info, "aqueduct_direct", entry->direct ? "true" : "false");
-    check(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR, info, &file), "MPI_File_open");
-    if (anyone_in_trouble())
-        return MPI_FILE_NULL;
     type = view_of(entry, &etype, &displacement);
     if (type != MPI_DATATYPE_NULL) {
         MPI_Type_commit(&type);
@@ -204,6 +199,19 @@ static MPI_File open_case(const struct bench_case *entry, MPI_Info info)
     }
     if (is(entry, "atomic"))
         check(MPI_File_set_atomicity(file, 1), "MPI_File_set_atomicity");
+}
+
+static MPI_File open_case(const struct bench_case *entry, MPI_Info info)
+{
+    MPI_File file = MPI_FILE_NULL;
+    char path[4096];
+    path_of(entry, path, sizeof path);
+    /* A hint of ours, for when it is our library that is preloaded; the others do not know it. */
+    MPI_Info_set(info, "aqueduct_direct", entry->direct ? "true" : "false");
+    check(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR, info, &file), "MPI_File_open");
+    if (anyone_in_trouble())
+        return MPI_FILE_NULL;
+    set_view(entry, file, info);
     return file;
 }
 
@@ -496,6 +504,7 @@ static void memory_case(const struct bench_case *entry, char *result, size_t roo
 }
 
 #include "overlap.h"
+#include "lifetime.h"
 
 /* Sizes of one pattern come in ascending order: whether this one would take too long, judged by the one before. */
 static int is_capped(const struct bench_case *entry, const struct bench_case *before)
@@ -538,13 +547,13 @@ int main(int count, char **words)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (count < 3) {
-        fprintf(stderr, "peer time|verify|memory FILE CASE...\npeer overlap FILE\n");
+        fprintf(stderr, "peer time|verify|memory|lifetime FILE CASE...\npeer overlap FILE\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Info_create(&hints);
     prefix = words[2];
     snprintf(path, sizeof path, "%s.cached", prefix);
-    if (stat(path, &status) != 0) {
+    if (strcmp(words[1], "lifetime") != 0 && stat(path, &status) != 0) {
         fprintf(stderr, "%s does not exist\n", path);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
@@ -574,6 +583,8 @@ int main(int count, char **words)
         trouble[0] = 0;
         if (strcmp(words[1], "time") == 0)
             time_case(&entry, result, sizeof result);
+        else if (strcmp(words[1], "lifetime") == 0)
+            lifetime_case(&entry, result, sizeof result);
         else if (strcmp(words[1], "verify") == 0)
             verify_case(&entry, result, sizeof result);
         else

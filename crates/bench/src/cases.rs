@@ -3,6 +3,7 @@
 
 mod bench_case;
 mod contents;
+mod lifetime;
 mod object_case;
 pub(crate) mod overlap;
 mod pattern;
@@ -17,17 +18,21 @@ use aqueduct::device::AlignedBuffer;
 use aqueduct::file::Counters;
 
 pub(crate) use bench_case::{
-    BenchCase, CacheMode, CaseFamily, Coordination, OPEN_SIZE, PATTERNS, PatternSpec, size_with_unit,
+    BenchCase, CaseFamily, Coordination, FileState, OPEN_SIZE, PATTERNS, PatternSpec, size_with_unit,
 };
 
 use crate::timing::TimeCap;
 use runner::CaseRunner;
 
-/// Executes the cases by `time`, `verify` or `memory`. `file` is the name of the files without extension. Collective.
+/// Executes the cases by `time`, `verify`, `memory` or `lifetime`. `file` is the name of the files without extension. Collective.
 pub(crate) fn run(world: &Comm, verb: &str, file: &Path, cases: &[String]) -> Result<()> {
     let cases: Vec<BenchCase> = cases.iter().map(|text| text.parse()).collect::<Result<_>>()?;
     let path = file.with_extension("cached");
-    let file_len = std::fs::metadata(&path).with_context(|| format!("finding {}", path.display()))?.len();
+    let file_len = match std::fs::metadata(&path) {
+        // Lifetimes have files of their own.
+        Err(_) if verb == "lifetime" => 0,
+        found => found.with_context(|| format!("finding {}", path.display()))?.len(),
+    };
     let largest = cases.iter().map(|case| case.bytes).max().unwrap_or(0);
     let mut buffer = AlignedBuffer::new(largest as usize);
     // Touches the memory before anything is measured.
@@ -46,9 +51,18 @@ pub(crate) fn run(world: &Comm, verb: &str, file: &Path, cases: &[String]) -> Re
                 let texts: Vec<String> = samples.iter().map(|seconds| format!("{seconds:e}")).collect();
                 format!("seconds {}{}", texts.join(","), counters.map(counted).unwrap_or_default())
             }
+            "lifetime" => {
+                let repetitions = runner.lifetime(case).with_context(|| case.to_string())?;
+                let first = repetitions.first().and_then(|parts| parts.first()).copied();
+                cap.record(case.family, case.bytes, first.unwrap_or(0.0));
+                let join = |parts: &Vec<f64>| {
+                    parts.iter().map(|part| format!("{part:e}")).collect::<Vec<_>>().join(",")
+                };
+                format!("lifetime {}", repetitions.iter().map(join).collect::<Vec<_>>().join(";"))
+            }
             "verify" => format!("sum {:016x}", runner.verify(case).with_context(|| case.to_string())?),
             "memory" => format!("memory {}", runner.memory(case).with_context(|| case.to_string())?),
-            _ => bail!("{verb} is none of time, verify, memory"),
+            _ => bail!("{verb} is none of time, verify, memory, lifetime"),
         };
         print(world, case, &result);
     }

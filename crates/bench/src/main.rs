@@ -64,10 +64,11 @@ const BENCHMARKS: [Benchmark; 8] = [
 ];
 
 /// Jobs that `peers` and `formats` start.
-const JOBS: [&str; 5] = ["time", "verify", "memory", "overlap", "datasets"];
+const JOBS: [&str; 6] = ["time", "verify", "memory", "lifetime", "overlap", "datasets"];
 
 const JOB_USAGE: &str = "\
 aqueduct-bench time|verify|memory FILE CASE…    cases such as tiles:collective:write:1048576:cached
+aqueduct-bench lifetime FILE CASE…              cases such as tiles:collective:write:1048576:new
 aqueduct-bench overlap FILE
 aqueduct-bench datasets FILE netcdf|hdf5 COUNT DOUBLES ROUNDS
 FILE.cached and FILE.direct must exist and be large enough.";

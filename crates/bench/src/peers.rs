@@ -4,6 +4,7 @@ mod candidate;
 mod evaluation;
 mod expected_sum;
 mod job;
+mod lifetime;
 mod memory;
 mod options;
 mod overlap;
@@ -25,6 +26,7 @@ use crate::tools::folder;
 use candidate::Candidate;
 use evaluation::ComparisonRow;
 use job::CaseOutcome;
+use lifetime::Lifetimes;
 use options::Options;
 use results::ComparisonResults;
 
@@ -42,24 +44,12 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     let file = make_files(&folder, &options)?;
     println!("\n{}", system_description(&folder));
     let start = Instant::now();
-    let mut results = ComparisonResults::default();
-    let patterns: Vec<&PatternSpec> = options.patterns().collect();
-    verify(&candidates, &options, &patterns, &file, &mut results);
-    for round in 0..options.rounds {
-        for &ranks in &options.ranks {
-            for pattern in &patterns {
-                time(&candidates, ranks, &pattern.cases(&options.sizes), &file, &mut results);
-            }
-        }
-        write_csv(&options, &candidates, &results)?;
-        println!(
-            "round {} of {} done after {:.0} s",
-            round + 1,
-            options.rounds,
-            start.elapsed().as_secs_f64()
-        );
+    if options.wants("lifetime") {
+        compare_lifetimes(&candidates, &options, &file)?;
     }
-    report(&options, &candidates, &results);
+    if options.wants("repeated") {
+        compare_repeated(&candidates, &options, &file, start)?;
+    }
     if options.wants("memory") {
         println!("{}", memory::measure(&candidates, &options.ranks, &file));
     }
@@ -67,6 +57,41 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         println!("{}", overlap::measure(&candidates, &file));
     }
     println!("total time: {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// The first table: files that are created, written once and read once.
+fn compare_lifetimes(candidates: &[Candidate], options: &Options, file: &Path) -> Result<()> {
+    let mut lifetimes = Lifetimes::default();
+    let csv = options.csv.with_extension("lifetime.csv");
+    for _ in 0..options.rounds {
+        lifetimes.measure(candidates, options, file);
+        fs::write(&csv, lifetimes.csv()).with_context(|| format!("writing {}", csv.display()))?;
+    }
+    println!("{}all parts: {}\n", lifetimes.table(candidates), csv.display());
+    Ok(())
+}
+
+/// The second table: repeated accesses to a file that exists.
+fn compare_repeated(candidates: &[Candidate], options: &Options, file: &Path, start: Instant) -> Result<()> {
+    let mut results = ComparisonResults::default();
+    let patterns: Vec<&PatternSpec> = options.patterns().collect();
+    verify(candidates, options, &patterns, file, &mut results);
+    for round in 0..options.rounds {
+        for &ranks in &options.ranks {
+            for pattern in &patterns {
+                time(candidates, ranks, &pattern.cases(&options.sizes), file, &mut results);
+            }
+        }
+        write_csv(options, candidates, &results)?;
+        println!(
+            "round {} of {} done after {:.0} s",
+            round + 1,
+            options.rounds,
+            start.elapsed().as_secs_f64()
+        );
+    }
+    report(options, candidates, &results);
     Ok(())
 }
 

@@ -21,11 +21,33 @@ pub(crate) enum CaseDirection {
     Read,
 }
 
-/// Through the page cache, or with `O_DIRECT`.
+/// The state of the file, and how it is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum CacheMode {
+pub(crate) enum FileState {
+    /// It exists and is overwritten through the page cache.
     Cached,
+    /// It exists and is overwritten with `O_DIRECT`.
     Direct,
+    /// Its lifetime is measured; it does not exist before.
+    New,
+    /// Its lifetime is measured; it exists before, with all its bytes in the page cache.
+    Existing,
+    /// Its lifetime is measured; it has its length before, and no data.
+    Holes,
+}
+
+impl FileState {
+    const NAMES: [(Self, &'static str); 5] = [
+        (Self::Cached, "cached"),
+        (Self::Direct, "direct"),
+        (Self::New, "new"),
+        (Self::Existing, "existing"),
+        (Self::Holes, "holes"),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(state, _)| *state == self).map_or("", |(_, name)| name)
+    }
 }
 
 /// An access pattern and the cases in which it is measured.
@@ -35,14 +57,14 @@ pub(crate) struct PatternSpec {
     pub(crate) access: AccessPattern,
     pub(crate) coordinations: &'static [Coordination],
     pub(crate) directions: &'static [CaseDirection],
-    pub(crate) caches: &'static [CacheMode],
+    pub(crate) states: &'static [FileState],
     /// The largest size per rank; larger ones add no information.
     pub(crate) largest: u64,
 }
 
-use CacheMode::{Cached, Direct};
 use CaseDirection::{Read, Write};
 use Coordination::{Collective, Independent};
+use FileState::{Cached, Direct};
 
 const BOTH: &[Coordination] = &[Independent, Collective];
 const DIRECTIONS: &[CaseDirection] = &[Write, Read];
@@ -67,7 +89,7 @@ pub(crate) const PATTERNS: [PatternSpec; 14] = [
         access: AccessPattern::Open,
         coordinations: &[Collective],
         directions: &[Write],
-        caches: &[Cached],
+        states: &[Cached],
         largest: OPEN_SIZE,
     },
     calls("objects", AccessPattern::Objects, &[Collective], LARGEST),
@@ -76,8 +98,8 @@ pub(crate) const PATTERNS: [PatternSpec; 14] = [
 /// The size in the cases of `open`, which transfers no data.
 pub(crate) const OPEN_SIZE: u64 = 4096;
 
-const fn transfer(name: &'static str, access: AccessPattern, caches: &'static [CacheMode]) -> PatternSpec {
-    PatternSpec { name, access, coordinations: BOTH, directions: DIRECTIONS, caches, largest: LARGEST }
+const fn transfer(name: &'static str, access: AccessPattern, states: &'static [FileState]) -> PatternSpec {
+    PatternSpec { name, access, coordinations: BOTH, directions: DIRECTIONS, states, largest: LARGEST }
 }
 
 const fn calls(
@@ -86,14 +108,14 @@ const fn calls(
     coordinations: &'static [Coordination],
     largest: u64,
 ) -> PatternSpec {
-    PatternSpec { name, access, coordinations, directions: DIRECTIONS, caches: &[Cached], largest }
+    PatternSpec { name, access, coordinations, directions: DIRECTIONS, states: &[Cached], largest }
 }
 
 /// Everything but the size: cases of one family differ only in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CaseFamily {
     pub(crate) pattern: &'static str,
-    pub(crate) cache: CacheMode,
+    pub(crate) state: FileState,
     pub(crate) coordination: Coordination,
     pub(crate) direction: CaseDirection,
 }
@@ -121,12 +143,17 @@ impl BenchCase {
     }
 
     pub(crate) fn is_direct(&self) -> bool {
-        self.family.cache == Direct
+        self.family.state == Direct
     }
 
     /// The case that writes what this one reads.
     pub(crate) fn as_write(&self) -> Self {
         Self { family: CaseFamily { direction: Write, ..self.family }, ..*self }
+    }
+
+    /// The case that reads what this one writes.
+    pub(crate) fn as_read(&self) -> Self {
+        Self { family: CaseFamily { direction: Read, ..self.family }, ..*self }
     }
 }
 
@@ -141,10 +168,10 @@ impl PatternSpec {
     /// All cases of these sizes, those of a family in ascending order of size.
     pub(crate) fn cases(&'static self, sizes: &[u64]) -> Vec<BenchCase> {
         let mut cases = Vec::new();
-        for &cache in self.caches {
+        for &state in self.states {
             for &coordination in self.coordinations {
                 for &direction in self.directions {
-                    let family = CaseFamily { pattern: self.name, cache, coordination, direction };
+                    let family = CaseFamily { pattern: self.name, state, coordination, direction };
                     cases.extend(self.sizes(sizes).into_iter().map(|bytes| BenchCase { family, bytes }));
                 }
             }
@@ -162,7 +189,7 @@ impl PatternSpec {
 
 impl fmt::Display for CaseFamily {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pattern, coordination, direction, cache } = self;
+        let Self { pattern, coordination, direction, state } = self;
         let coordination = match coordination {
             Independent => "independent",
             Collective => "collective",
@@ -171,20 +198,16 @@ impl fmt::Display for CaseFamily {
             Write => "write",
             Read => "read",
         };
-        let cache = match cache {
-            Cached => "cached",
-            Direct => "direct",
-        };
-        write!(f, "{pattern}:{coordination}:{direction}:{cache}")
+        write!(f, "{pattern}:{coordination}:{direction}:{}", state.name())
     }
 }
 
 impl fmt::Display for BenchCase {
-    /// As the programs parse it: the size is before the cache mode.
+    /// As the programs parse it: the size is before the state.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let family = self.family.to_string();
-        let (front, cache) = family.rsplit_once(':').unwrap_or((&family, ""));
-        write!(f, "{front}:{}:{cache}", self.bytes)
+        let (front, state) = family.rsplit_once(':').unwrap_or((&family, ""));
+        write!(f, "{front}:{}:{state}", self.bytes)
     }
 }
 
@@ -193,8 +216,8 @@ impl FromStr for BenchCase {
 
     fn from_str(text: &str) -> Result<Self> {
         let words: Vec<&str> = text.split(':').collect();
-        let [pattern, coordination, direction, bytes, cache] = words[..] else {
-            bail!("{text}: a case is pattern:coordination:direction:bytes:cache");
+        let [pattern, coordination, direction, bytes, state] = words[..] else {
+            bail!("{text}: a case is pattern:coordination:direction:bytes:state");
         };
         let spec = PATTERNS.iter().find(|spec| spec.name == pattern);
         let pattern = spec.with_context(|| format!("{text}: there is no pattern {pattern}"))?.name;
@@ -205,14 +228,15 @@ impl FromStr for BenchCase {
         let coordination =
             if is_second(coordination, "independent", "collective")? { Collective } else { Independent };
         let direction = if is_second(direction, "write", "read")? { Read } else { Write };
-        let cache = if is_second(cache, "cached", "direct")? { Direct } else { Cached };
+        let known = FileState::NAMES.iter().find(|(_, name)| *name == state);
+        let state = known.with_context(|| format!("{text}: {state} is not a state of a file"))?.0;
         let bytes: u64 =
             bytes.parse().with_context(|| format!("{text}: {bytes} is not a number of bytes"))?;
         ensure!(
             bytes.is_power_of_two() && bytes >= 4096,
             "{text}: the number of bytes must be a power of two, 4096 or more"
         );
-        Ok(Self { family: CaseFamily { pattern, cache, coordination, direction }, bytes })
+        Ok(Self { family: CaseFamily { pattern, state, coordination, direction }, bytes })
     }
 }
 

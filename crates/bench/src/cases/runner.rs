@@ -29,7 +29,7 @@ pub(crate) struct CaseRunner<'a> {
 }
 
 impl CaseRunner<'_> {
-    fn place(&self) -> RankPosition {
+    pub(super) fn place(&self) -> RankPosition {
         RankPosition { rank: self.world.rank() as u64, ranks: self.world.size() as u64 }
     }
 
@@ -42,10 +42,7 @@ impl CaseRunner<'_> {
             OpenOptions::new().read(true).write(true).hint("aqueduct_direct", case.is_direct().to_string());
         let open = hints.iter().fold(open, |open, (key, value)| open.hint(*key, *value));
         let file = open.open(self.world, self.path(case))?;
-        file.set_view(&case.access().view(self.place(), case.bytes)?)?;
-        if case.access() == AccessPattern::Atomic {
-            file.set_atomic(true)?;
-        }
+        set_view(case, self.place(), &file)?;
         Ok(file)
     }
 
@@ -174,8 +171,12 @@ impl CaseRunner<'_> {
     }
 
     fn operate(&mut self, case: &BenchCase, file: &File) -> Result<()> {
+        self.operate_at(case, self.place(), file)
+    }
+
+    /// Does the access of the rank at `place`.
+    pub(super) fn operate_at(&mut self, case: &BenchCase, place: RankPosition, file: &File) -> Result<()> {
         let bytes = &mut self.buffer[..case.bytes as usize];
-        let place = RankPosition { rank: self.world.rank() as u64, ranks: self.world.size() as u64 };
         let start = case.access().start(place, case.bytes);
         match case.access() {
             AccessPattern::Explicit => {
@@ -210,7 +211,16 @@ impl CaseRunner<'_> {
     }
 
     /// The wrapping sum over all ranks.
-    fn total(&self, mine: u64) -> Result<u64> {
+    pub(super) fn total(&self, mine: u64) -> Result<u64> {
         Ok(self.world.allgather(&[mine])?.into_iter().fold(0, u64::wrapping_add))
     }
+}
+
+/// Sets the view of the rank at `place`, and atomic mode if the pattern has it.
+pub(super) fn set_view(case: &BenchCase, place: RankPosition, file: &File) -> Result<()> {
+    file.set_view(&case.access().view(place, case.bytes)?)?;
+    if case.access() == AccessPattern::Atomic {
+        file.set_atomic(true)?;
+    }
+    Ok(())
 }

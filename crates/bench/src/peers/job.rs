@@ -25,6 +25,8 @@ pub(super) enum CaseOutcome {
     Seconds(Vec<f64>, Option<OperationCounts>),
     /// The checksum of the file.
     Sum(String),
+    /// Seconds of the parts of a lifetime, for each repetition.
+    Lifetimes(Vec<Vec<f64>>),
     /// KiB.
     Memory(u64),
     /// Omitted because it would take too long.
@@ -51,6 +53,13 @@ pub(super) fn parse(line: &str) -> Option<(&str, CaseOutcome)> {
                 Some(seconds).filter(|_| valid)?,
                 counted.and_then(|counted| counted.try_into().ok()),
             )
+        }
+        "lifetime" => {
+            let parts =
+                |text: &str| -> Option<Vec<f64>> { text.split(',').map(|word| word.parse().ok()).collect() };
+            let repetitions: Vec<Vec<f64>> = rest.split(';').map(parts).collect::<Option<_>>()?;
+            let valid = |parts: &Vec<f64>| parts.len() == super::lifetime::PARTS && parts[0] > 0.0;
+            CaseOutcome::Lifetimes(Some(repetitions).filter(|all| all.iter().all(valid))?)
         }
         "sum" => CaseOutcome::Sum(rest.to_owned()),
         "memory" => CaseOutcome::Memory(rest.parse().ok()?),
@@ -171,6 +180,9 @@ mod tests {
             Some(CaseOutcome::Seconds(vec![2.0], Some([1, 2, 3, 4])))
         );
         assert_eq!(parsed("sum 00ff"), Some(CaseOutcome::Sum("00ff".to_owned())));
+        let lifetime = parsed("lifetime 1,2,3,4,5,6,7,8,9,10;1,2,3,4,5,6,7,8,9,10");
+        assert!(matches!(lifetime, Some(CaseOutcome::Lifetimes(repetitions)) if repetitions.len() == 2));
+        assert_eq!(parsed("lifetime 1,2"), None);
         assert_eq!(parsed("memory 77"), Some(CaseOutcome::Memory(77)));
         assert_eq!(parsed("capped"), Some(CaseOutcome::Capped));
         assert_eq!(parsed("failed write: no space"), Some(CaseOutcome::Failed("write: no space".to_owned())));

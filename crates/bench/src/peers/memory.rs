@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::candidate::Candidate;
 use super::job::{self, CaseOutcome};
-use crate::cases::{BenchCase, CacheMode, PATTERNS};
+use crate::cases::{BenchCase, FileState, PATTERNS};
 use crate::table::TextTable;
 
 /// Bytes per rank: many runs, so that memory for lists of runs is visible.
@@ -21,7 +21,7 @@ pub(super) fn measure(candidates: &[Candidate], ranks: &[usize], file: &Path) ->
     let layouts = PATTERNS.iter().filter(|pattern| LAYOUTS.contains(&pattern.name));
     let cases: Vec<BenchCase> = layouts.flat_map(|pattern| pattern.cases(&[BYTES])).collect();
     let cases: Vec<BenchCase> =
-        cases.into_iter().filter(|case| case.family.cache == CacheMode::Cached).collect();
+        cases.into_iter().filter(|case| case.family.state == FileState::Cached).collect();
     let names = candidates.iter().map(|candidate| candidate.name);
     let mut table = TextTable::new(["", "ranks"].into_iter().chain(names).chain(["status"]));
     for &ranks in ranks {

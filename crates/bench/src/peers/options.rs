@@ -4,22 +4,29 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::cases::{PATTERNS, PatternSpec};
+use crate::cases::{FileState, PATTERNS, PatternSpec};
 use crate::tools::root;
 
 pub(super) const USAGE: &str = "\
 --quick              fewer sizes: a few minutes
---only tiles,open    these patterns only; also overlap, memory
+--only tiles,open    these patterns only; also lifetime, repeated, overlap, memory: these parts only
 --ranks 2,4          these numbers of ranks
 --rounds 3           number of rounds; 0 only verifies
 --preload            adds the peers' program on the interposition library
 --csv PATH           file for the figures (target/peers/peers.csv)";
+
+/// The parts of the benchmark: the table of lifetimes, the table of repeated accesses, overlap and memory.
+const PARTS: [&str; 4] = ["lifetime", "repeated", "overlap", "memory"];
 
 /// What is measured.
 #[derive(Debug, PartialEq)]
 pub(super) struct Options {
     pub(super) sizes: Vec<u64>,
     pub(super) ranks: Vec<usize>,
+    /// The sizes, numbers of ranks and states of the file in the table of lifetimes.
+    pub(super) lifetime_sizes: Vec<u64>,
+    pub(super) lifetime_ranks: Vec<usize>,
+    pub(super) states: Vec<FileState>,
     pub(super) rounds: usize,
     /// Empty: all patterns.
     pub(super) only: Vec<String>,
@@ -33,6 +40,9 @@ impl Options {
         let mut options = Self {
             sizes: vec![64 << 10, 1 << 20, 16 << 20, 64 << 20],
             ranks: vec![2, 4],
+            lifetime_sizes: vec![64 << 10, 1 << 20, 4 << 20, 64 << 20, 256 << 20],
+            lifetime_ranks: vec![1, 2, 4, 8],
+            states: vec![FileState::New, FileState::Existing, FileState::Holes],
             rounds: 3,
             only: Vec::new(),
             csv: root().join("target/peers/peers.csv"),
@@ -42,7 +52,12 @@ impl Options {
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("{word} needs a value"));
             match *word {
-                "--quick" => options.sizes = vec![64 << 10, 4 << 20],
+                "--quick" => {
+                    options.sizes = vec![64 << 10, 4 << 20];
+                    options.lifetime_sizes = vec![4 << 20];
+                    options.lifetime_ranks = vec![2, 4];
+                    options.states = vec![FileState::New];
+                }
                 "--preload" => options.preload = true,
                 "--rounds" => options.rounds = value()?.parse().context("--rounds needs a number")?,
                 "--only" => options.only.extend(value()?.split(',').map(str::to_owned)),
@@ -50,30 +65,37 @@ impl Options {
                     let counts = value()?.split(',').map(str::parse::<usize>);
                     options.ranks =
                         counts.collect::<Result<_, _>>().context("--ranks needs numbers, for example 2,4")?;
+                    options.lifetime_ranks.clone_from(&options.ranks);
                 }
                 "--csv" => options.csv = PathBuf::from(value()?),
                 _ => bail!("peers has no option {word}; `peers --help` lists them"),
             }
         }
-        let known = |name: &String| PATTERNS.iter().any(|pattern| pattern.name == name);
-        if let Some(unknown) =
-            options.only.iter().find(|name| !known(name) && *name != "overlap" && *name != "memory")
-        {
-            let names: Vec<&str> = PATTERNS.iter().map(|pattern| pattern.name).collect();
-            bail!("there is no pattern {unknown}; the patterns are {}, overlap, memory", names.join(", "));
+        let known = |name: &String| {
+            PARTS.contains(&name.as_str()) || PATTERNS.iter().any(|pattern| pattern.name == name)
+        };
+        if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
+            let names: Vec<&str> = PATTERNS.iter().map(|pattern| pattern.name).chain(PARTS).collect();
+            bail!("there is no pattern {unknown}; the names are {}", names.join(", "));
         }
         ensure!(options.ranks.iter().all(|ranks| *ranks > 0), "--ranks needs one rank or more");
         Ok(options)
     }
 
-    pub(super) fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    /// True if a part of the benchmark is to be done: it is named, or none is.
+    pub(super) fn wants(&self, part: &str) -> bool {
+        let is_part = |only: &String| PARTS.contains(&only.as_str());
+        let patterns_only = !self.only.is_empty() && !self.only.iter().any(is_part);
+        let of_patterns = part == "lifetime" || part == "repeated";
+        self.only.is_empty() || self.only.iter().any(|only| only == part) || patterns_only && of_patterns
     }
 
     /// The patterns to be measured; always contiguous, with which others are compared.
     pub(super) fn patterns(&self) -> impl Iterator<Item = &'static PatternSpec> {
-        let any = PATTERNS.iter().any(|pattern| self.wants(pattern.name));
-        PATTERNS.iter().filter(move |pattern| self.wants(pattern.name) || any && pattern.name == "contiguous")
+        let is_part = |only: &&String| PARTS.contains(&only.as_str());
+        let all = self.only.iter().filter(|only| !is_part(only)).count() == 0;
+        let wants = move |name: &str| all || self.only.iter().any(|only| only == name);
+        PATTERNS.iter().filter(move |pattern| wants(pattern.name) || pattern.name == "contiguous")
     }
 }
 
@@ -89,12 +111,20 @@ mod tests {
         assert_eq!(options.csv, PathBuf::from("x.csv"));
         let names: Vec<&str> = options.patterns().map(|pattern| pattern.name).collect();
         assert_eq!(names, ["contiguous", "tiles", "blocks"]);
-        assert!(options.wants("tiles") && !options.wants("overlap"));
+        assert!(options.wants("lifetime") && options.wants("repeated") && !options.wants("overlap"));
     }
 
     #[test]
-    fn overlap_alone_measures_no_pattern() {
-        assert_eq!(Options::parse(&["--only", "overlap"]).unwrap().patterns().count(), 0);
+    fn parts_are_chosen_by_name() {
+        let wanted = |only: &str| {
+            let options = Options::parse(&["--only", only]).unwrap();
+            PARTS.map(|part| options.wants(part))
+        };
+        assert_eq!(wanted("overlap"), [false, false, true, false]);
+        assert_eq!(wanted("lifetime,tiles"), [true, false, false, false]);
+        assert_eq!(wanted("tiles"), [true, true, false, false]);
+        assert_eq!(PARTS.map(|part| Options::parse(&[]).unwrap().wants(part)), [true; 4]);
+        assert_eq!(Options::parse(&["--only", "lifetime"]).unwrap().patterns().count(), PATTERNS.len());
     }
 
     #[test]

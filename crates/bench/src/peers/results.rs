@@ -47,7 +47,7 @@ impl ComparisonResults {
             }
             CaseOutcome::Capped => record.capped = true,
             CaseOutcome::Failed(why) => record.failed = Some(why),
-            CaseOutcome::Sum(_) | CaseOutcome::Memory(_) => {}
+            CaseOutcome::Sum(_) | CaseOutcome::Memory(_) | CaseOutcome::Lifetimes(_) => {}
         }
     }
 
