@@ -152,11 +152,11 @@ fn check_direct(path: &Path) {
     match resident {
         // The page cache is all that tmpfs has.
         Ok(_) if text(&kind.stdout) == "tmpfs" => {}
-        // Linux writes files with checksums through the page cache (since 6.15) and drops the pages afterwards, as far as it can.
+        // Since Linux 6.14, btrfs writes files with checksums through the page cache and drops the pages afterwards
+        // (btrfs documentation, "Checksumming"). In some runs one page of 512 was left.
         Ok(resident) if text(&kind.stdout) == "btrfs" => {
-            let all = path.metadata().unwrap().len() / 4096;
             let resident: u64 = text(&resident.stdout).parse().unwrap();
-            assert!(resident <= all / 16, "{resident} of {all} pages of {}", path.display());
+            assert!(resident <= 4, "{resident} pages of {}", path.display());
         }
         Ok(resident) => assert_eq!(text(&resident.stdout), "0", "pages of {}", path.display()),
         Err(_) => eprintln!("skipped: fincore of util-linux is missing"),
