@@ -80,11 +80,19 @@ static void once(const char *file, long doubles, double *const *data, int readin
     hsize_t whole = (hsize_t)ranks * doubles, start = (hsize_t)rank * doubles, count = doubles;
     hid_t memory = H5Screate_simple(1, &count, NULL), space = H5Screate_simple(1, &whole, NULL);
     H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &count, NULL);
+    hid_t create = H5Pcreate(H5P_DATASET_CREATE);
+#ifdef DEFLATE
+    hsize_t chunk = DEFLATE;
+    H5Pset_chunk(create, 1, &chunk);
+    H5Pset_shuffle(create);
+    H5Pset_deflate(create, 4);
+    H5Pset_fill_time(create, H5D_FILL_TIME_NEVER);
+#endif
     char name[16];
     for (int at = 0; at < COUNT; at++) {
         snprintf(name, sizeof name, "d%d", at);
         hid_t set = reading ? H5Dopen2(h5, name, H5P_DEFAULT)
-                            : H5Dcreate2(h5, name, H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+                            : H5Dcreate2(h5, name, H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, create, H5P_DEFAULT);
         must(set >= 0, "a dataset");
         herr_t outcome = reading ? H5Dread(set, H5T_NATIVE_DOUBLE, memory, space, together, data[at])
                                  : H5Dwrite(set, H5T_NATIVE_DOUBLE, memory, space, together, data[at]);
@@ -93,6 +101,7 @@ static void once(const char *file, long doubles, double *const *data, int readin
     }
     H5Sclose(memory);
     H5Sclose(space);
+    H5Pclose(create);
     H5Pclose(access);
     H5Pclose(together);
     must(H5Fclose(h5) >= 0, "closing");

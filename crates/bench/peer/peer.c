@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SHARED_PIECE = 4096, EXPLICIT_PIECE = 64, CHUNK = 1 << 20 };
+enum { SHARED_PIECE = 4096, CHUNK = 1 << 20 };
 
 /* ---- a case: pattern:coordination:direction:bytes:cache ---- */
 
@@ -233,10 +233,20 @@ static void explicit_pieces(const struct bench_case *entry, MPI_File file)
 {
     MPI_Offset start = (MPI_Offset)entry->bytes * rank;
     MPI_Status status;
-    for (int64_t at = 0; at < entry->bytes && !trouble[0]; at += EXPLICIT_PIECE)
-        checked(entry->read ? MPI_File_read_at(file, start + at, buffer + at, EXPLICIT_PIECE, MPI_BYTE, &status)
-                           : MPI_File_write_at(file, start + at, buffer + at, EXPLICIT_PIECE, MPI_BYTE, &status),
-                &status, EXPLICIT_PIECE, "explicit offset");
+    int piece = atoi(entry->pattern + strlen("explicit-"));
+    if (piece > entry->bytes)
+        piece = (int)entry->bytes;
+    for (int64_t at = 0; at < entry->bytes && !trouble[0]; at += piece) {
+        char *memory = buffer + at;
+        int code;
+        if (entry->read)
+            code = entry->collective ? MPI_File_read_at_all(file, start + at, memory, piece, MPI_BYTE, &status)
+                                     : MPI_File_read_at(file, start + at, memory, piece, MPI_BYTE, &status);
+        else
+            code = entry->collective ? MPI_File_write_at_all(file, start + at, memory, piece, MPI_BYTE, &status)
+                                     : MPI_File_write_at(file, start + at, memory, piece, MPI_BYTE, &status);
+        checked(code, &status, piece, "explicit offset");
+    }
 }
 
 static void shared_pieces(const struct bench_case *entry, MPI_File file)
@@ -257,7 +267,7 @@ static void operate(const struct bench_case *entry, MPI_File file)
     MPI_Status status;
     int whole = is(entry, "contiguous") || is(entry, "atomic"), count = (int)entry->bytes, code;
     MPI_Offset start = whole ? (MPI_Offset)entry->bytes * rank : 0;
-    if (is(entry, "explicit-64")) {
+    if (strncmp(entry->pattern, "explicit-", strlen("explicit-")) == 0) {
         explicit_pieces(entry, file);
         return;
     }

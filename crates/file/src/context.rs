@@ -111,11 +111,11 @@ impl FileContext {
         self.atomic.store(atomic, Ordering::Relaxed);
     }
 
-    /// True if each access takes a lock: in atomic mode, and between nodes if the file system is not coherent. A lock makes a client
+    /// True if each access takes a lock: in atomic mode with several ranks, and between nodes if the file system is not coherent. A lock makes a client
     /// of a network file system validate its cache, an unlock makes it write its changes, and it writes no byte outside of the locked
     /// range back meanwhile (as ROMIO does on NFS).
     pub(crate) fn locks_accesses(&self) -> bool {
-        self.is_atomic() || self.locks_for_coherence()
+        (self.is_atomic() && self.comm.size() > 1) || self.locks_for_coherence()
     }
 
     pub(crate) fn locks_for_coherence(&self) -> bool {

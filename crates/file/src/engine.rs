@@ -1,6 +1,7 @@
 //! An open file without views and individual file pointers: the executors and what they share, composed.
 
 mod conversion;
+mod plain_view;
 mod resources;
 mod shared_pointer;
 
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use aqueduct_comm::PooledComm;
-use aqueduct_device::{Handle, SyncScope};
+use aqueduct_device::{Handle, HandleExt, SyncScope};
 
 use crate::collective::{CollectiveIo, CollectivePart};
 use crate::context::mode::Mode;
@@ -18,8 +19,11 @@ use crate::hints::{Hints, TransferDirection};
 use crate::independent::IndependentIo;
 use crate::memory::chunks::ReadBuffer;
 use crate::memory::{Sink, Source};
+use crate::plan::may_map_runs;
 use crate::view::View;
 use crate::write_buffer::{BufferStatus, DrainContext, Footprint, WriteBuffer};
+pub(crate) use plain_view::PlainRun;
+use plain_view::PlainView;
 pub(crate) use resources::FileResources;
 pub(crate) use shared_pointer::SharedPointer;
 
@@ -56,6 +60,8 @@ pub(crate) struct OpenFile {
     pub(crate) collective: CollectiveIo,
     write_buffer: OnceLock<Arc<WriteBuffer>>,
     pub(crate) shared_pointer: SharedPointer,
+    /// The view of accesses that take the short path.
+    pub(crate) plain_view: PlainView,
     /// True if the file's directory entry is durable.
     dir_entry_synced: AtomicBool,
 }
@@ -76,8 +82,37 @@ impl OpenFile {
             collective: CollectiveIo::new(agreed.one_page_cache, buffers),
             write_buffer: OnceLock::new(),
             shared_pointer: pointer,
+            plain_view: PlainView::default(),
             dir_entry_synced: AtomicBool::new(false),
         }
+    }
+
+    /// Decides whether accesses through a view take the short path: nothing but the access itself has to be done for them.
+    pub(crate) fn set_plain_view(&self, view: &View) {
+        let cx = &*self.context;
+        let hints = cx.hints();
+        let is_plain = hints.strategy.is_none()
+            && !hints.sieves_writes()
+            && !self.is_buffered()
+            && !cx.locks_accesses()
+            && !cx.mode.is_sequential();
+        self.plain_view.set(is_plain.then_some(view), may_map_runs(&hints, &cx.capabilities));
+    }
+
+    /// Writes on the short path; how many bytes.
+    pub(crate) fn write_plain(&self, run: PlainRun, bytes: &[u8]) -> Result<u64> {
+        let (cx, timer) = (&*self.context, self.context.counters.start_operation(TransferDirection::Write));
+        self.independent.write_plain(cx, run.start, bytes, run.maps)?;
+        timer.finish(bytes.len() as u64);
+        Ok(bytes.len() as u64)
+    }
+
+    /// Reads on the short path; how many bytes, less at the end of the file.
+    pub(crate) fn read_plain(&self, run: PlainRun, bytes: &mut [u8]) -> Result<u64> {
+        let (cx, timer) = (&*self.context, self.context.counters.start_operation(TransferDirection::Read));
+        let count = cx.device_result("read", cx.handle.read_at(run.start, bytes))?;
+        timer.finish(count);
+        Ok(count)
     }
 
     /// Writes `data` in an independent call; how many bytes.

@@ -23,9 +23,10 @@ use crate::layout::Pattern;
 use crate::memory::chunks::{ReadBuffer, WriteData};
 use crate::plan::{
     AccessFacts, AccessPlan, AccessSize, Calibration, CostModel, Estimate, PlanInput, RunFacts, RunMapping,
-    StrategyReport, is_announced, is_measurable_run, make_plan, may_map_runs,
+    StrategyReport, is_announced, is_measurable_run, make_plan, make_run_plan, may_map_runs,
 };
-use access_history::AccessHistory;
+use crate::view::View;
+use access_history::WriteHistory;
 use data_sieving::SieveBuffer;
 use list_io::{BATCH, read_list, write_list};
 use mapped_io::FileMapping;
@@ -34,7 +35,7 @@ use mapped_io::FileMapping;
 #[derive(Default)]
 pub(crate) struct IndependentIo {
     mapping: FileMapping,
-    history: AccessHistory,
+    history: WriteHistory,
     sieve_buffer: SieveBuffer,
     /// The learnt costs of the file, of collective accesses too.
     calibration: Mutex<Calibration>,
@@ -133,7 +134,11 @@ impl IndependentIo {
         run: &Range<u64>,
         data: &WriteData<'_>,
     ) -> Result<u64> {
-        self.access_run(cx, TransferDirection::Write, run, |strategy| {
+        let (maps, is_forced) = {
+            let hints = cx.hints();
+            (may_map_runs(&hints, &cx.capabilities), hints.strategy.is_some())
+        };
+        self.access_run(cx, run, (maps, is_forced), |strategy| {
             write_chunks(cx, data, |part, bytes| match strategy {
                 Strategy::Map => {
                     self.write_mapped(cx, pattern, first + part.start..first + part.end, bytes).map(drop)
@@ -141,6 +146,17 @@ impl IndependentIo {
                 _ => cx.device_result("write", cx.handle.write_at(run.start + part.start, bytes)),
             })
         })
+    }
+
+    /// Writes contiguous memory to one run of the file, on the short path.
+    pub(crate) fn write_plain(&self, cx: &FileContext, start: u64, bytes: &[u8], maps: bool) -> Result<()> {
+        let run = start..start + bytes.len() as u64;
+        self.announce_write(cx, &run);
+        let write = |strategy| match strategy {
+            Strategy::Map => self.write_mapped(cx, View::whole_file().pattern(), run.clone(), bytes),
+            _ => cx.device_result("write", cx.handle.write_at(start, bytes)).map(|()| bytes.len() as u64),
+        };
+        self.access_run(cx, &run, (maps, false), write).map(drop)
     }
 
     /// Fills `data` from the data bytes from `first` on; the count is less at the end of the file.
@@ -186,7 +202,7 @@ impl IndependentIo {
         })
     }
 
-    /// Reads one run of the file, as [`write_run`](Self::write_run) writes it.
+    /// Reads one run of the file: by a system call, unless a hint has chosen mapped I/O.
     fn read_run(
         &self,
         cx: &FileContext,
@@ -195,80 +211,65 @@ impl IndependentIo {
         run: &Range<u64>,
         data: &mut ReadBuffer<'_>,
     ) -> Result<u64> {
-        self.access_run(cx, TransferDirection::Read, run, |strategy| {
-            read_chunks(cx, data, |part, bytes| match strategy {
-                Strategy::Map => self.read_mapped(cx, pattern, first + part.start..first + part.end, bytes),
-                _ => cx.device_result("read", cx.handle.read_at(run.start + part.start, bytes)),
-            })
+        let is_mapped = cx.capabilities.maps && cx.hints().strategy == Some(Strategy::Map);
+        read_chunks(cx, data, |part, bytes| {
+            if is_mapped {
+                return self.read_mapped(cx, pattern, first + part.start..first + part.end, bytes);
+            }
+            cx.device_result("read", cx.handle.read_at(run.start + part.start, bytes))
         })
     }
 
-    /// Accesses one run of the file, and records the measured time.
+    /// Writes one run of the file, which may be mapped, and records the measured time.
     fn access_run(
         &self,
         cx: &FileContext,
-        direction: TransferDirection,
         run: &Range<u64>,
+        (maps, is_forced): (bool, bool),
         access: impl FnOnce(Strategy) -> Result<u64>,
     ) -> Result<u64> {
-        let plan = self.plan_run(cx, direction, run);
+        if !maps {
+            return access(Strategy::List);
+        }
+        let plan = self.plan_run(cx, run, is_forced);
         let strategy = plan.estimate.strategy;
         let start = plan.is_measured.then(Instant::now);
         let count = access(strategy)?;
-        // After the end of the file nothing was transferred.
-        if let Some(start) = start.filter(|_| count == run.end - run.start) {
+        if let Some(start) = start {
             let took = start.elapsed().as_nanos() as f64;
             let costs = self.cost_scope(AccessScope::Independent, None);
-            costs.calibration().record_run(direction, strategy, count, took);
+            costs.calibration().record_run(strategy, count, took);
         }
         Ok(count)
     }
 
-    /// Collects the facts about a run, which makes pages present for sequences of small accesses and for hot regions, and plans it.
-    fn plan_run(&self, cx: &FileContext, direction: TransferDirection, run: &Range<u64>) -> AccessPlan {
-        let hints = cx.hints();
-        let model = CostModel::new(&hints, &cx.capabilities, &Calibration::NONE);
-        let plan = |access| make_plan(PlanInput { direction, model, access: AccessFacts::Run(access) });
+    /// Collects the facts about a written run, which makes pages present for sequences of small accesses and for hot regions, and plans
+    /// it.
+    fn plan_run(&self, cx: &FileContext, run: &Range<u64>, is_forced: bool) -> AccessPlan {
         let bytes = run.end - run.start;
-        let facts = RunFacts { bytes, is_leased: false, mapping: None };
-        if !may_map_runs(&hints, &cx.capabilities) {
-            return plan(facts);
-        }
-        let (write, is_forced) = (direction == TransferDirection::Write, hints.strategy.is_some());
+        let facts = RunFacts { bytes, is_forced, is_leased: false, mapping: None };
         if !is_measurable_run(bytes) {
-            let is_sequential = !is_forced && self.history.of(direction).record_small(run);
-            let is_leased = is_sequential && self.lease_ahead(cx, run, direction);
-            if is_leased || !write {
-                // For a read without a lease, asking whether the pages are present would cost as much as the system call.
-                return plan(RunFacts { is_leased, ..facts });
+            let is_sequential = !is_forced && self.history.record_small(run);
+            if is_sequential && self.lease_ahead(cx, run) {
+                return make_run_plan(&RunFacts { is_leased: true, ..facts });
             }
         }
-        let is_hot = self.history.of(direction).record(run);
+        let is_hot = self.history.record(run);
         let mapping = if is_hot || is_forced { self.mapping.of_free(cx, run) } else { None };
-        let Some(mapping) = mapping.filter(|mapping| !write || mapping.keeps_allocation()) else {
-            return plan(facts);
+        let Some(mapping) = mapping.filter(|mapping| mapping.keeps_allocation()) else {
+            return make_run_plan(&facts);
         };
-        let is_present = mapping.was_accessed(run, write);
+        let is_present = mapping.was_accessed(run, true);
         let (costs, is_retry) = {
             let scope = self.cost_scope(AccessScope::Independent, None);
             let mut calibration = scope.calibration();
-            let is_retry = !is_forced && calibration.retry_is_due(direction, bytes);
-            (calibration.run_costs(direction), is_retry)
+            let is_retry = !is_forced && calibration.retry_is_due(bytes);
+            (calibration.run_costs(), is_retry)
         };
         let mapping = RunMapping { is_present, costs, is_retry };
-        let plan = plan(RunFacts { mapping: Some(mapping), ..facts });
+        let plan = make_run_plan(&RunFacts { mapping: Some(mapping), ..facts });
         if !is_forced {
-            cx.report_strategy(
-                AccessScope::Independent,
-                direction,
-                (plan.estimate.strategy, plan.estimate.nanoseconds),
-                || {
-                    let size = AccessSize { span: bytes, bytes, runs: 1, new_pages: false };
-                    let estimates = mapping.estimates(bytes).to_vec();
-                    let scope = AccessScope::Independent;
-                    StrategyReport { direction, scope, size, chosen: plan.estimate, estimates }
-                },
-            );
+            report_run(cx, &mapping, bytes, plan.estimate);
         }
         plan
     }
@@ -333,6 +334,16 @@ pub(crate) fn report_plan(
     let scope = model.scope;
     cx.report_strategy(scope, direction, (chosen.strategy, chosen.nanoseconds), || {
         let estimates = model.estimates(direction, &size);
+        StrategyReport { direction, scope, size, chosen, estimates }
+    });
+}
+
+/// Reports the strategy of a written run, if reports are on.
+fn report_run(cx: &FileContext, mapping: &RunMapping, bytes: u64, chosen: Estimate) {
+    let (direction, scope) = (TransferDirection::Write, AccessScope::Independent);
+    cx.report_strategy(scope, direction, (chosen.strategy, chosen.nanoseconds), || {
+        let size = AccessSize { span: bytes, bytes, runs: 1, new_pages: false };
+        let estimates = mapping.estimates(bytes).to_vec();
         StrategyReport { direction, scope, size, chosen, estimates }
     });
 }

@@ -47,8 +47,6 @@ pub(crate) struct PlanInput<'a> {
 
 /// The access itself.
 pub(crate) enum AccessFacts<'a> {
-    /// One contiguous run of the file, accessed by one rank.
-    Run(RunFacts),
     /// Several runs, accessed by one rank.
     OneRank(AccessSize),
     /// A collective access.
@@ -82,15 +80,19 @@ pub(crate) struct ExchangePlan {
     pub(crate) dense: bool,
 }
 
+/// Plans a write of one rank to one contiguous run of the file: by a system call, or through mapped pages. It needs no cost model:
+/// measured costs come with the facts. Reads are always done by a system call: the length of the file would have to be asked for
+/// before and after the copy, which costs more than the call.
+pub(crate) fn make_run_plan(facts: &RunFacts) -> AccessPlan {
+    let (estimate, is_measured) = strategy::choose_for_run(facts);
+    AccessPlan { estimate, is_measured, exchange: None }
+}
+
 /// Plans an access: strategy, estimated cost and file domains.
 pub(crate) fn make_plan(input: PlanInput<'_>) -> AccessPlan {
     let PlanInput { direction, model, access } = input;
     let alone = |estimate, is_measured| AccessPlan { estimate, is_measured, exchange: None };
     match access {
-        AccessFacts::Run(facts) => {
-            let (estimate, is_measured) = strategy::choose_for_run(&facts, &model);
-            alone(estimate, is_measured)
-        }
         AccessFacts::OneRank(size) => alone(strategy::choose_independent(direction, &size, &model), true),
         AccessFacts::AllRanks { size, summary, topology, cached } => {
             let exchange = cached.or_else(|| strategy::plan_exchange(direction, summary, topology, &model));

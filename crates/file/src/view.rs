@@ -4,6 +4,8 @@ mod distribution;
 mod external32;
 mod representation;
 
+use std::sync::LazyLock;
+
 use crate::error::{Error, Kind, Result};
 use crate::layout::{Basic, Layout, Pattern};
 pub use representation::{Conversion, Representation};
@@ -52,6 +54,14 @@ impl Default for View {
     fn default() -> Self {
         let byte = Layout::from(Basic::Byte);
         Self::new(0, &byte, &byte).expect("a byte tiles a file")
+    }
+}
+
+impl View {
+    /// The default view, made once.
+    pub(crate) fn whole_file() -> &'static Self {
+        static WHOLE: LazyLock<View> = LazyLock::new(View::default);
+        &WHOLE
     }
 }
 

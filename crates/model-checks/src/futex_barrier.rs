@@ -11,7 +11,7 @@ use crate::sync::{Arc, AtomicU32, Ordering};
 use crate::wait_context::MakeProgress;
 
 const ABORT: WaitPolicy =
-    WaitPolicy { failure_policy: FailurePolicy::Abort, spin_policy: SpinPolicy::None, flags: Flags::PRIVATE };
+    WaitPolicy { failure_policy: FailurePolicy::Abort, spin_policy: SpinPolicy::NONE, flags: Flags::PRIVATE };
 const COMPLETE: WaitPolicy = WaitPolicy { failure_policy: FailurePolicy::Complete, ..ABORT };
 
 struct NoProgress;

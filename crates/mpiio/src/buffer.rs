@@ -73,6 +73,13 @@ impl BufferArgs {
         let Ok(count) = u64::try_from(self.count) else {
             return Err(MpiError::new(known.count, format!("a count of {} elements", self.count)));
         };
+        if let (FileRepresentation::Native, Some(size), false) =
+            (&representation, datatype::element_size(mpi, self.datatype), self.address.is_null())
+            && let Some(bytes) = size.checked_mul(count).filter(|bytes| i64::try_from(*bytes).is_ok())
+        {
+            let buffer = BorrowedBuffer::contiguous(self.address.cast(), bytes as usize);
+            return Ok(AccessBuffer::Borrowed(buffer));
+        }
         let layout = datatype::layout(mpi, self.datatype)?;
         if self.address.is_null() && count > 0 && layout.size() > 0 && layout.true_lower_bound() == 0 {
             return Err(MpiError::new(known.buffer, "the buffer is a null pointer, and the count is not 0"));

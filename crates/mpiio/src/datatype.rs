@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 
 use aqueduct_file::layout::{Basic, Layout};
 
+use crate::abi::Kind;
 use crate::host::Mpi;
 use crate::host::{MpiError, Outcome};
 
@@ -96,6 +97,17 @@ fn key(mpi: &Mpi) -> Outcome<c_int> {
         mpi.check("MPI_Type_create_keyval", made).map(|()| key)
     };
     KEY.get_or_init(make).clone()
+}
+
+/// The size of a predefined datatype of one value, whose elements are contiguous; none for others.
+pub(crate) fn element_size(mpi: &Mpi, handle: usize) -> Option<u64> {
+    if handle == mpi.constants.handles.byte {
+        return Some(1);
+    }
+    match mpi.constants.named.kind(handle)? {
+        Kind::One(basic) => Some(basic.size()),
+        _ => None,
+    }
 }
 
 /// The layout of a datatype in memory.

@@ -7,7 +7,7 @@ pub(crate) mod error_handler;
 pub(crate) mod handle_table;
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_file::{File, Split};
@@ -32,6 +32,8 @@ pub(crate) struct MpiFile {
     /// The state of this process for the other processes while the file is open.
     _board: Arc<ShutdownTable>,
     view: Mutex<ViewTypes>,
+    /// True if the view converts no data.
+    is_native: AtomicBool,
     split: Mutex<Option<SplitOperation>>,
 }
 
@@ -98,6 +100,7 @@ impl MpiFile {
             opened,
             _board: board,
             view: Mutex::new(view),
+            is_native: AtomicBool::new(true),
             split: Mutex::new(None),
         }
     }
@@ -118,8 +121,18 @@ impl MpiFile {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keeps a view that the engine has accepted.
+    pub(crate) fn set_view(&self, view: ViewTypes) {
+        let is_native = view.datarep.is_none() && view.representation != "external32";
+        self.is_native.store(is_native, Ordering::Release);
+        *self.view() = view;
+    }
+
     /// The conversion of accesses through the current view.
     pub(crate) fn representation(&self) -> FileRepresentation {
+        if self.is_native.load(Ordering::Acquire) {
+            return FileRepresentation::Native;
+        }
         let (datarep, is_external32) = {
             let view = self.view();
             (view.datarep.clone(), view.representation == "external32")

@@ -250,10 +250,13 @@ unsafe extern "C" fn cancel(_extra: *mut c_void, _complete: c_int) -> c_int {
 unsafe extern "C" fn poll(extra: *mut c_void, _status: *mut c_void) -> c_int {
     // SAFETY: the address that was passed to MPI, before `free`.
     let pending = unsafe { &*extra.cast::<PendingRequest>() };
-    if let Ok(mpi) = mpi()
-        && pending.is_done()
-    {
-        pending.report_completion(mpi);
+    if pending.is_done() {
+        if let Ok(mpi) = mpi() {
+            pending.report_completion(mpi);
+        }
+    } else {
+        // MPICH polls without a pause: yield the core to the thread that does the work, or to another rank.
+        std::thread::yield_now();
     }
     0
 }

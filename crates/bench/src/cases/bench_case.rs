@@ -71,7 +71,7 @@ const DIRECTIONS: &[CaseDirection] = &[Write, Read];
 const LARGEST: u64 = 64 << 20;
 
 /// Contiguous is the first: the others are compared with it.
-pub(crate) const PATTERNS: [PatternSpec; 14] = [
+pub(crate) const PATTERNS: [PatternSpec; 17] = [
     transfer("contiguous", AccessPattern::Contiguous, &[Cached, Direct]),
     transfer("round-robin-4", AccessPattern::RoundRobin { piece: 4 }, &[Cached]),
     transfer("round-robin-64", AccessPattern::RoundRobin { piece: 64 }, &[Cached]),
@@ -80,7 +80,10 @@ pub(crate) const PATTERNS: [PatternSpec; 14] = [
     transfer("page-tiles", AccessPattern::Tiles { row: 4096 }, &[Direct]),
     transfer("blocks", AccessPattern::Blocks, &[Cached]),
     transfer("nested", AccessPattern::Nested, &[Cached]),
-    calls("explicit-64", AccessPattern::Explicit, &[Independent], 1 << 20),
+    calls("explicit-64", AccessPattern::Explicit { piece: 64 }, &[Independent], 1 << 20),
+    calls("explicit-4096", AccessPattern::Explicit { piece: 4096 }, BOTH, 4 << 20),
+    calls("explicit-65536", AccessPattern::Explicit { piece: 65536 }, BOTH, 64 << 20),
+    calls("explicit-1048576", AccessPattern::Explicit { piece: 1 << 20 }, BOTH, 64 << 20),
     calls("shared", AccessPattern::Shared, &[Independent], 16 << 20),
     calls("ordered", AccessPattern::Ordered, &[Collective], 1 << 20),
     transfer("atomic", AccessPattern::Atomic, &[Cached]),

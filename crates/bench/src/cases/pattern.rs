@@ -7,8 +7,6 @@ use aqueduct::file::layout::{Basic, Layout, Member, Order};
 
 /// Bytes of an access through the shared file pointer, also of an ordered one.
 pub(crate) const SHARED_PIECE: usize = 4096;
-/// Bytes of an access at an explicit offset.
-pub(crate) const EXPLICIT_PIECE: usize = 64;
 
 /// Which bytes of the file each rank accesses, and by which calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +20,10 @@ pub(crate) enum AccessPattern {
     },
     Blocks,
     Nested,
-    Explicit,
+    /// Accesses of so many bytes at explicit offsets, one after the other, as IOR does.
+    Explicit {
+        piece: usize,
+    },
     Shared,
     Ordered,
     Atomic,
@@ -78,7 +79,7 @@ impl AccessPattern {
     /// The offset of a rank's access, in etypes of its view.
     pub(crate) fn start(self, place: RankPosition, bytes: u64) -> u64 {
         match self {
-            Self::Contiguous | Self::Atomic | Self::Explicit => bytes * place.rank,
+            Self::Contiguous | Self::Atomic | Self::Explicit { .. } => bytes * place.rank,
             _ => 0,
         }
     }

@@ -9,7 +9,7 @@ use aqueduct::file::{Counters, File, OpenOptions, Whence};
 
 use super::bench_case::BenchCase;
 use super::object_case::ObjectCase;
-use super::pattern::{AccessPattern, EXPLICIT_PIECE, RankPosition, SHARED_PIECE};
+use super::pattern::{AccessPattern, RankPosition, SHARED_PIECE};
 use super::{contents, resident_memory};
 use crate::timing;
 
@@ -179,12 +179,13 @@ impl CaseRunner<'_> {
         let bytes = &mut self.buffer[..case.bytes as usize];
         let start = case.access().start(place, case.bytes);
         match case.access() {
-            AccessPattern::Explicit => {
-                for (piece, at) in bytes.chunks_mut(EXPLICIT_PIECE).zip((start..).step_by(EXPLICIT_PIECE)) {
-                    if case.is_read() {
-                        file.at(at).read(piece)?
-                    } else {
-                        file.at(at).write(&*piece)?
+            AccessPattern::Explicit { piece: size } => {
+                for (piece, at) in bytes.chunks_mut(size).zip((start..).step_by(size)) {
+                    match (case.is_collective(), case.is_read()) {
+                        (false, false) => file.at(at).write(&*piece)?,
+                        (false, true) => file.at(at).read(piece)?,
+                        (true, false) => file.at(at).all().write(&*piece)?,
+                        (true, true) => file.at(at).all().read(piece)?,
                     };
                 }
             }

@@ -18,14 +18,15 @@ struct DatasetSize {
 
 pub(crate) fn run(world: &Comm, file: &Path, words: &[String]) -> Result<()> {
     let [format, count, doubles, rounds] = words else {
-        bail!("usage: datasets FILE netcdf|hdf5 COUNT DOUBLES ROUNDS");
+        bail!("usage: datasets FILE netcdf|hdf5|hdf5-deflate COUNT DOUBLES ROUNDS");
     };
     let size = DatasetSize { count: count.parse()?, doubles: doubles.parse()? };
     let data: Vec<Vec<f64>> = (0..size.count).map(|at| values(size, at, world.rank())).collect();
     let (write, read): (Write, Read) = match format.as_str() {
         "netcdf" => (write_netcdf, read_netcdf),
         "hdf5" => hdf5()?,
-        other => bail!("{other:?} is neither netcdf nor hdf5"),
+        "hdf5-deflate" => hdf5_deflate()?,
+        other => bail!("{other:?} is neither netcdf, hdf5 nor hdf5-deflate"),
     };
     for _ in 0..rounds.parse()? {
         let seconds = slowest_rank(world, || write(world, file, size, &data))?;
@@ -84,6 +85,17 @@ fn read_netcdf(world: &Comm, file: &Path, size: DatasetSize, data: &mut [Vec<f64
 }
 
 #[cfg(not(feature = "hdf5"))]
+fn hdf5_deflate() -> Result<(Write, Read)> {
+    hdf5()
+}
+
+#[cfg(feature = "hdf5")]
+#[allow(clippy::unnecessary_wraps, reason = "the same signature as without the feature")]
+fn hdf5_deflate() -> Result<(Write, Read)> {
+    Ok((hdf5::write_deflated, hdf5::read))
+}
+
+#[cfg(not(feature = "hdf5"))]
 fn hdf5() -> Result<(Write, Read)> {
     bail!("this program was built without HDF5: cargo build --features hdf5")
 }
@@ -100,16 +112,39 @@ mod hdf5 {
 
     use anyhow::Result;
     use aqueduct::comm::Comm;
-    use aqueduct::hdf5::{Hdf5CreateOptions, Hdf5OpenOptions};
+    use aqueduct::hdf5::{Hdf5Compression, Hdf5CreateOptions, Hdf5DatasetOptions, Hdf5OpenOptions};
 
     use super::{DatasetSize, part};
 
+    /// Values of a chunk that is compressed; the same as in `peer/datasets.c`.
+    const CHUNK: u64 = 1 << 17;
+
     pub(super) fn write(world: &Comm, file: &Path, size: DatasetSize, data: &[Vec<f64>]) -> Result<()> {
+        write_with(world, file, size, data, &Hdf5DatasetOptions::new())
+    }
+
+    pub(super) fn write_deflated(
+        world: &Comm,
+        file: &Path,
+        size: DatasetSize,
+        data: &[Vec<f64>],
+    ) -> Result<()> {
+        let options = Hdf5DatasetOptions::new().chunk(&[CHUNK]).compress(Hdf5Compression::Deflate(4));
+        write_with(world, file, size, data, &options)
+    }
+
+    fn write_with(
+        world: &Comm,
+        file: &Path,
+        size: DatasetSize,
+        data: &[Vec<f64>],
+        options: &Hdf5DatasetOptions,
+    ) -> Result<()> {
         let mut container = Hdf5CreateOptions::new().replace().without_sync().create(world, file)?;
         let length = (world.size() * size.doubles) as u64;
         let datasets = container.define(|file| {
             (0..size.count)
-                .map(|at| file.dataset::<f64>(&format!("d{at}"), &[length]))
+                .map(|at| file.dataset_with::<f64>(&format!("d{at}"), &[length], options))
                 .collect::<Result<Vec<_>, _>>()
         })?;
         let mut queue = container.queue();

@@ -41,8 +41,15 @@ struct ReferenceLibrary {
     after: &'static [&'static str],
 }
 
+impl ReferenceLibrary {
+    /// Whether it is measured in a case: compression with one dataset of many chunks.
+    fn takes(&self, case: &FormatCase) -> bool {
+        if self.format == "hdf5-deflate" { case.doubles == 1 << 20 } else { !self.many || case.datasets > 1 }
+    }
+}
+
 /// `PnetCDF` with queued accesses, its fastest interface, and with one collective call for each variable, the usual one.
-const REFERENCE_LIBRARIES: [ReferenceLibrary; 3] = [
+const REFERENCE_LIBRARIES: [ReferenceLibrary; 4] = [
     ReferenceLibrary {
         format: "netcdf",
         name: "PnetCDF, queued",
@@ -67,6 +74,14 @@ const REFERENCE_LIBRARIES: [ReferenceLibrary; 3] = [
         before: &[],
         after: &[],
     },
+    ReferenceLibrary {
+        format: "hdf5-deflate",
+        name: "parallel HDF5, filtered",
+        many: false,
+        compiler: "h5pcc.openmpi",
+        before: &["-DDEFLATE=131072"],
+        after: &[],
+    },
 ];
 
 /// The MPI-IO implementations of Open MPI: the better one counts.
@@ -81,7 +96,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     let mut table = FigureTable::default();
     for case in &CASES {
         let libraries = REFERENCE_LIBRARIES.iter().enumerate();
-        for (number, library) in libraries.filter(|(_, library)| !library.many || case.datasets > 1) {
+        for (number, library) in libraries.filter(|(_, library)| library.takes(case)) {
             let count = format!("-DCOUNT={}", case.datasets);
             let target = folder.join(format!("datasets.{number}.{}", case.datasets));
             let before: Vec<&str> = library.before.iter().copied().chain([count.as_str()]).collect();

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::bail;
@@ -14,7 +15,7 @@ use aqueduct::device::{
 use rustix::time::ClockId;
 
 use crate::table::FigureTable;
-use crate::timing::{alternate, cpu_seconds, ratios, seconds, slowest_rank};
+use crate::timing::{alternate, best_and_median, cpu_seconds, ratios, seconds, slowest_rank};
 use crate::tools::scratch_folder;
 
 const MIB: usize = 1 << 20;
@@ -32,6 +33,7 @@ pub(crate) fn run(words: &[&str]) -> anyhow::Result<()> {
     let ours = open(&Ufs, "contiguous")?;
     let bare = File::options().read(true).write(true).open(folder.path().join("contiguous"))?;
     contiguous(&mut table, &bare, &*ours);
+    accesses(&mut table, folder.path())?;
     memory(&mut table, &*MemFs::new().open("a".as_ref(), &create)?);
     adjacent(&mut table, &*open(&Ufs, "adjacent")?);
     scattered(&mut table, &*open(&Uring::new(), "scattered")?);
@@ -56,6 +58,62 @@ fn contiguous(table: &mut FigureTable, bare: &File, ours: &dyn Handle) {
         |offset| assert_eq!(ours.read_at(offset, &mut other).expect("read"), MIB as u64),
     );
     table.at_least("ufs: 1 MiB reads / pread loop", &read, 0.97);
+}
+
+/// Independent accesses of a file without a view against the same system calls. The targets are 100 ns above a system call of
+/// 300 ns for small accesses, and 2 % for the accesses of the study of ADIO (10 of 1 MB).
+fn accesses(table: &mut FigureTable, folder: &Path) -> anyhow::Result<()> {
+    let path = folder.join("accesses");
+    let table = Mutex::new(table);
+    let job = |world: &Comm| -> Result<(), aqueduct::Error> {
+        let file = aqueduct::file::File::create(world, &path)?;
+        let bare = File::options().read(true).write(true).open(&path).expect("the file exists");
+        let memory = RefCell::new(vec![1; MIB]);
+        bare.write_all_at(&vec![1; MIB * BLOCKS], 0).expect("pwrite");
+        let add = |name: &str, size: usize, calls: u64, bare: &dyn Fn(u64), ours: &dyn Fn(u64)| {
+            let times = |one: &dyn Fn(u64)| seconds(|| (0..calls).for_each(|call| one(call * size as u64)));
+            let pairs =
+                alternate(ROUNDS, || Ok::<_, Error>(times(bare)), || Ok(times(ours))).expect("no error");
+            let nanoseconds = |seconds: f64| (seconds / calls as f64 * 1e9).round();
+            let [bare, ours] = [0, 1].map(|at| {
+                let times: Vec<f64> = pairs.iter().map(|pair| [pair.0, pair.1][at]).collect();
+                nanoseconds(best_and_median(&times)[0])
+            });
+            let label = format!("file: {name} of {size} bytes, {ours} ns / system call, {bare} ns");
+            table.lock().expect("one rank").at_least(
+                &label,
+                &ratios(&pairs),
+                if size < MIB { 0.75 } else { 0.98 },
+            );
+        };
+        for (size, calls) in [(64, 20_000), (4096, 4000), (MIB, 10)] {
+            add(
+                "reads",
+                size,
+                calls,
+                &|offset| {
+                    bare.read_exact_at(&mut memory.borrow_mut()[..size], offset).expect("pread");
+                },
+                &|offset| {
+                    file.at(offset).read(&mut memory.borrow_mut()[..size]).expect("read");
+                },
+            );
+            add(
+                "writes",
+                size,
+                calls,
+                &|offset| {
+                    bare.write_all_at(&memory.borrow()[..size], offset).expect("pwrite");
+                },
+                &|offset| {
+                    file.at(offset).write(&memory.borrow()[..size]).expect("write");
+                },
+            );
+        }
+        file.close()
+    };
+    Launch::threads(1).run(job)?;
+    Ok(())
 }
 
 fn memory(table: &mut FigureTable, ours: &dyn Handle) {

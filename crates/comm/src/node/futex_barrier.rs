@@ -25,40 +25,46 @@ pub(crate) enum FailurePolicy {
     Complete,
 }
 
-/// What a waiting rank does before it sleeps.
+/// How long a waiting rank polls before it sleeps: first without a pause, then with a yield of its core between two polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SpinPolicy {
-    /// It sleeps immediately.
-    None,
-    /// It spins for about the time of a wake-up: only if every rank has its own core.
-    Spin,
-    /// It yields its core a few times, possibly to the rank it waits for: if there are more ranks than cores.
-    Yield,
+pub(crate) struct SpinPolicy {
+    spins: u32,
+    yields: u32,
 }
 
 /// The most ranks per core for which yielding is faster than sleeping.
 const FEW: usize = 4;
 
+/// Polls without a pause for about twenty microseconds.
+const SPINS: u32 = 500;
+/// Yields for about twenty microseconds, if no other thread runs on the core.
+const SHORT_YIELDS: u32 = 50;
+/// Yields for about a millisecond, if no other thread runs on the core.
+const LONG_YIELDS: u32 = 2500;
+
 impl SpinPolicy {
+    /// The rank sleeps immediately.
+    pub(crate) const NONE: Self = Self { spins: 0, yields: 0 };
+
     /// The policy for `ranks` ranks on `cores` cores, before a small or a bulk exchange, on a background thread or not.
     ///
-    /// If every rank has a core, spinning is cheaper than sleeping. If a few ranks share a core, the awaited rank may need it. A background
-    /// thread sleeps: after yielding to a computing program it would run again only a time slice later, after a wake-up at once.
+    /// If every rank has a core, it polls for longer than ranks of a balanced program wait for one another. Sleeping saves nothing
+    /// there, and waking is slow: a kernel in a virtual machine takes the halted core for a preempted one and starts the woken rank on
+    /// the core of the rank that wakes it, where it waits for up to a tick (4 ms).
+    ///
+    /// If a few ranks share a core, the awaited rank may need it, so a rank yields for a short time. A background thread sleeps: after
+    /// yielding to a computing program it would run again only a time slice later, after a wake-up at once.
     pub(crate) fn choose(ranks: usize, cores: usize, bulk: bool, background: bool) -> Self {
+        let spins = if bulk { SPINS } else { 0 };
         match ranks.div_ceil(cores) {
-            _ if background => Self::None,
-            1 if bulk => Self::Spin,
-            1..=FEW if !bulk => Self::Yield,
-            _ if bulk => Self::Yield,
-            _ => Self::None,
+            _ if background => Self::NONE,
+            0 | 1 => Self { spins, yields: LONG_YIELDS },
+            _ if bulk => Self { spins: 0, yields: SHORT_YIELDS },
+            2..=FEW => Self { spins: 0, yields: SHORT_YIELDS },
+            _ => Self::NONE,
         }
     }
 }
-
-/// About twenty microseconds.
-const SPINS: u32 = 500;
-/// About the same time if no other thread runs on the core.
-const YIELDS: u32 = 50;
 
 /// How a rank waits at a barrier.
 #[derive(Clone, Copy)]
@@ -120,16 +126,15 @@ impl FutexBarrier {
     }
 
     /// Polls for a while; true if the barrier has completed.
-    fn spin(&self, before: u32, spin_policy: SpinPolicy) -> bool {
-        let (looks, between): (u32, fn()) = match spin_policy {
-            SpinPolicy::None => return false,
-            SpinPolicy::Spin => (SPINS, std::hint::spin_loop),
-            SpinPolicy::Yield => (YIELDS, yield_now),
+    fn spin(&self, before: u32, SpinPolicy { spins, yields }: SpinPolicy) -> bool {
+        let is_complete = || self.state.load(Ordering::Acquire) & GENERATION != before;
+        let poll = |count: u32, between: fn()| {
+            (0..count).any(|_| {
+                between();
+                is_complete()
+            })
         };
-        (0..looks).any(|_| {
-            between();
-            self.state.load(Ordering::Acquire) & GENERATION != before
-        })
+        poll(spins, std::hint::spin_loop) || poll(yields, yield_now)
     }
 
     fn sleep(
@@ -203,19 +208,21 @@ mod tests {
 
     const ABORT: WaitPolicy = WaitPolicy {
         failure_policy: FailurePolicy::Abort,
-        spin_policy: SpinPolicy::None,
+        spin_policy: SpinPolicy::NONE,
         flags: futex::Flags::PRIVATE,
     };
     const COMPLETE: WaitPolicy = WaitPolicy { failure_policy: FailurePolicy::Complete, ..ABORT };
 
     #[test]
-    fn ranks_with_a_core_spin_and_background_threads_sleep() {
+    fn ranks_with_a_core_poll_longer_and_background_threads_sleep() {
         let choose = |ranks, bulk| SpinPolicy::choose(ranks, 2, bulk, false);
-        assert_eq!([choose(2, true), choose(2, false)], [SpinPolicy::Spin, SpinPolicy::Yield]);
-        assert_eq!([choose(8, true), choose(8, false)], [SpinPolicy::Yield; 2]);
-        assert_eq!([choose(10, true), choose(10, false)], [SpinPolicy::Yield, SpinPolicy::None]);
+        let yields = |yields| SpinPolicy { spins: 0, yields };
+        assert_eq!(choose(2, true), SpinPolicy { spins: SPINS, yields: LONG_YIELDS });
+        assert_eq!(choose(2, false), yields(LONG_YIELDS));
+        assert_eq!([choose(8, true), choose(8, false)], [yields(SHORT_YIELDS); 2]);
+        assert_eq!([choose(10, true), choose(10, false)], [yields(SHORT_YIELDS), SpinPolicy::NONE]);
         for (ranks, bulk) in [(1, true), (2, true), (2, false), (8, false), (10, true)] {
-            assert_eq!(SpinPolicy::choose(ranks, 2, bulk, true), SpinPolicy::None, "on a background thread");
+            assert_eq!(SpinPolicy::choose(ranks, 2, bulk, true), SpinPolicy::NONE, "on a background thread");
         }
     }
 

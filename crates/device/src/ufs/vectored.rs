@@ -26,6 +26,9 @@ impl TransferProgress {
 
 /// Reads a list up to its end or the first end of file.
 pub(crate) fn read(file: BorrowedFd<'_>, segments: &mut [SegmentMut<'_>]) -> TransferProgress {
+    if segments.len() == 1 {
+        return read_run(file, segments[0].offset, segments);
+    }
     let (mut progress, mut from) = (TransferProgress::default(), 0);
     while let Some(run) = coalesce::next_run(segments, from) {
         from = run.segments.end;
@@ -38,6 +41,9 @@ pub(crate) fn read(file: BorrowedFd<'_>, segments: &mut [SegmentMut<'_>]) -> Tra
 
 /// Writes a list.
 pub(crate) fn write(file: BorrowedFd<'_>, segments: &[Segment<'_>]) -> TransferProgress {
+    if let [segment] = segments {
+        return write_run(file, segment.offset, segments);
+    }
     let (mut progress, mut from) = (TransferProgress::default(), 0);
     while let Some(run) = coalesce::next_run(segments, from) {
         from = run.segments.end;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub use super::collective_access::{CollectiveAccess, Split};
 use super::file::File;
 use super::request::{Count, Request, RequestJob};
-use crate::engine::{AccessPosition, OpenFile, ResolvedAccess, first_byte, operation_name};
+use crate::engine::{AccessPosition, OpenFile, PlainRun, ResolvedAccess, first_byte, operation_name};
 use crate::error::{Error, Kind, Result};
 use crate::hints::TransferDirection;
 use crate::memory::{Incoming, Outgoing, Sink, Source};
@@ -91,6 +91,11 @@ impl<'f> Access<'f> {
     #[doc(alias = "MPI_File_write_shared")]
     pub fn write<'d>(self, data: impl Into<Source<'d>>) -> Result<Count> {
         let data = data.into();
+        if let Some(bytes) = data.as_contiguous()
+            && let Some(run) = self.plain_run(TransferDirection::Write, bytes.len() as u64)?
+        {
+            return self.file.engine.write_plain(run, bytes).map(Count::new);
+        }
         let resolved =
             data.check_usable().and_then(|()| self.resolve(TransferDirection::Write, data.size()))?;
         self.file.engine.write_independent(&resolved, &data).map(Count::new)
@@ -102,6 +107,11 @@ impl<'f> Access<'f> {
     #[doc(alias = "MPI_File_read_shared")]
     pub fn read<'d>(self, data: impl Into<Sink<'d>>) -> Result<Count> {
         let mut data = data.into();
+        if let Some(bytes) = data.as_contiguous()
+            && let Some(run) = self.plain_run(TransferDirection::Read, bytes.len() as u64)?
+        {
+            return self.file.engine.read_plain(run, bytes).map(Count::new);
+        }
         let resolved =
             data.check_usable().and_then(|()| self.resolve(TransferDirection::Read, data.size()))?;
         self.file.engine.read_independent(&resolved, &mut data).map(Count::new)
@@ -157,9 +167,29 @@ impl<'f> Access<'f> {
         self.file
     }
 
-    fn resolve(self, direction: TransferDirection, bytes: u64) -> Result<ResolvedAccess> {
-        let (view, etypes) = self.file.check(self.position, self.view, direction, bytes)?;
-        let start = match self.position {
+    /// The access on the short path; none if it does not take it. Where the access is not allowed, the long path says why.
+    fn plain_run(self, direction: TransferDirection, bytes: u64) -> Result<Option<PlainRun>> {
+        let (engine, cx) = (&self.file.engine, self.file.cx());
+        let allowed = match direction {
+            TransferDirection::Read => cx.mode.is_read(),
+            TransferDirection::Write => cx.mode.is_write(),
+        };
+        let plain = engine.plain_view.get().filter(|_| allowed && self.view.is_none());
+        let Some((plain, etypes)) = plain.and_then(|plain| Some((plain, plain.etypes(bytes)?))) else {
+            return Ok(None);
+        };
+        cx.check_not_poisoned(operation_name(direction))?;
+        let start = self.start(direction, etypes)?;
+        match plain.run(start, bytes) {
+            Some(run) => Ok(Some(run)),
+            // This fails, except for an access of no bytes, which moves no pointer.
+            None => self.file.first_byte(direction, &self.file.view(), start, etypes).map(|_| None),
+        }
+    }
+
+    /// The etype at which the access begins. Pointers move on.
+    fn start(self, direction: TransferDirection, etypes: u64) -> Result<u64> {
+        Ok(match self.position {
             AccessPosition::Offset(offset) => offset,
             AccessPosition::OwnView => 0,
             AccessPosition::IndividualPointer => self.file.take_pointer(etypes).unwrap_or(u64::MAX),
@@ -167,7 +197,12 @@ impl<'f> Access<'f> {
                 let pointer = &self.file.engine.shared_pointer;
                 pointer.advance(self.file.cx(), operation_name(direction), etypes)?
             }
-        };
+        })
+    }
+
+    fn resolve(self, direction: TransferDirection, bytes: u64) -> Result<ResolvedAccess> {
+        let (view, etypes) = self.file.check(self.position, self.view, direction, bytes)?;
+        let start = self.start(direction, etypes)?;
         let first = self.file.first_byte(direction, &view, start, etypes)?;
         Ok(ResolvedAccess { view, first })
     }

@@ -52,6 +52,7 @@ impl File {
         let buffer = WriteBuffer::new(&self.cx().name, &self.cx().comm, settings, reservoir);
         let buffer = self.cx().comm_result("buffered", buffer)?;
         let shared = self.engine.set_write_buffer(buffer);
+        self.engine.set_plain_view(&self.view());
         let started = DrainThread::start(shared).map_err(|source| self.no_thread(&source));
         self.drain_thread = Some(self.cx().agree("buffered", started)?);
         Ok(self)

@@ -108,6 +108,7 @@ impl File {
     /// With its individual pointer at `start`.
     pub(crate) fn new(open_file: Arc<OpenFile>, path: OsString, start: u64) -> Self {
         let state = ViewState { view: Arc::new(View::default()), pointer: start };
+        open_file.set_plain_view(&state.view);
         Self {
             engine: open_file,
             path,
@@ -323,6 +324,7 @@ impl File {
             self.probe_locks()?;
         }
         self.cx().set_atomic(atomic);
+        self.engine.set_plain_view(&self.view());
         Ok(())
     }
 

@@ -49,6 +49,7 @@ impl File {
         let is_contiguous = view.as_ref().is_ok_and(|view| one_page_cache && view.pattern().is_contiguous());
         match agree_with_flags(&cx.comm, "set_view", &cx.name, view, [is_contiguous]) {
             Ok((view, [all_views_contiguous])) => {
+                self.engine.set_plain_view(view);
                 *self.view_state() = ViewState { view: Arc::new(view.clone()), pointer: 0 };
                 self.engine.collective.change_views(all_views_contiguous);
                 Ok(())

@@ -83,6 +83,7 @@ impl File {
         // Whether a file is buffered is decided when it is opened.
         hints.buffered.clone_from(&self.cx().hints().buffered);
         *self.cx().hints() = hints;
+        self.engine.set_plain_view(&self.view());
         self.engine.collective.clear_plans();
         Ok(())
     }

@@ -1,93 +1,78 @@
-//! The history of a rank's accesses to single runs of a file.
+//! The history of a rank's writes to single runs of a file.
 //!
-//! Two patterns are detected. *Hot regions* are accessed again and again: once their system calls
-//! have cost as much as making the pages present, they are mapped, and later accesses are copies that
-//! wait for no lock of the file. *Sequences* are small accesses that follow one another through the
+//! Two patterns are detected. *Hot regions* are written again and again: once their system calls
+//! have cost as much as making the pages present, they are mapped, and later writes are copies that
+//! wait for no lock of the file. *Sequences* are small writes that follow one another through the
 //! file: the pages of the next ones are made present for many of them at once.
+//!
+//! The history takes no lock. If threads write at the same time, it may miss some writes; it only
+//! says what is likely to be cheaper.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::hints::TransferDirection;
-use crate::plan::{ConsecutiveCount, THRESHOLDS};
+use crate::plan::THRESHOLDS;
 
-/// The history of an open file, by direction.
-#[derive(Default)]
-pub(super) struct AccessHistory([Mutex<RunHistory>; 2]);
-
-impl AccessHistory {
-    pub(super) fn of(&self, direction: TransferDirection) -> MutexGuard<'_, RunHistory> {
-        self.0[direction as usize].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends all sequences: the file was truncated, or a page could not be mapped.
-    pub(super) fn end_sequences(&self) {
-        for direction in [TransferDirection::Read, TransferDirection::Write] {
-            self.of(direction).end_sequence();
-        }
-    }
-}
-
-/// The accesses in one direction: a streak of sequential ones, and bytes moved in the region around
-/// the last one.
+/// The writes of an open file: the last small ones, and bytes written in the region around the last one.
 #[derive(Debug, Default)]
-pub(super) struct RunHistory {
-    /// The end of the last small access.
-    sequence_end: u64,
-    sequence: ConsecutiveCount,
+pub(super) struct WriteHistory {
+    /// The end of the last small write.
+    sequence_end: AtomicU64,
+    /// Consecutive small writes that followed their predecessors.
+    sequence: AtomicU32,
     /// Where the region begins.
-    region_start: u64,
-    /// Bytes moved, for each granule; empty before the first access.
-    moved: Vec<u64>,
+    region_start: AtomicU64,
+    /// Bytes written, for each granule of the region.
+    written: OnceLock<Box<[AtomicU64]>>,
 }
 
-impl RunHistory {
-    /// Adds a small access; true if it is one of a sequence.
-    pub(super) fn record_small(&mut self, run: &Range<u64>) -> bool {
-        let reach = self.sequence_end.saturating_add(THRESHOLDS.sequence_gap);
-        let follows = (self.sequence_end..=reach).contains(&run.start);
-        self.sequence_end = run.end;
-        self.sequence.record(follows) >= THRESHOLDS.sequence_start
+impl WriteHistory {
+    /// Adds a small write; true if it is one of a sequence.
+    pub(super) fn record_small(&self, run: &Range<u64>) -> bool {
+        let before = self.sequence_end.load(Relaxed);
+        let follows = (before..=before.saturating_add(THRESHOLDS.sequence_gap)).contains(&run.start);
+        self.sequence_end.store(run.end, Relaxed);
+        let sequence = if follows { self.sequence.load(Relaxed).saturating_add(1) } else { 0 };
+        self.sequence.store(sequence, Relaxed);
+        sequence >= THRESHOLDS.sequence_start
     }
 
-    /// Ends the sequence: nothing was gained.
-    pub(super) fn end_sequence(&mut self) {
-        self.sequence = ConsecutiveCount::default();
+    /// Ends the sequence: nothing was gained, the file was truncated, or a page could not be mapped.
+    pub(super) fn end_sequence(&self) {
+        self.sequence.store(0, Relaxed);
     }
 
-    /// Adds an access; true if its bytes were accessed often before, so that they are a hot region.
-    pub(super) fn record(&mut self, run: &Range<u64>) -> bool {
+    /// Adds a write; true if its bytes were written often before, so that they are a hot region.
+    pub(super) fn record(&self, run: &Range<u64>) -> bool {
         let (region, granule) = (THRESHOLDS.region, THRESHOLDS.granule);
         let start = run.start / region * region;
         if run.is_empty() || run.end > start + region {
             return false;
         }
-        if self.moved.is_empty() || self.region_start != start {
-            self.region_start = start;
-            self.moved.clear();
-            self.moved.resize((region / granule) as usize, 0);
+        let granules = || (0..region / granule).map(|_| AtomicU64::new(0)).collect();
+        let written = self.written.get_or_init(granules);
+        if self.region_start.swap(start, Relaxed) != start {
+            written.iter().for_each(|bytes| bytes.store(0, Relaxed));
         }
         let (mut at, mut before) = (run.start, 0);
         while at < run.end {
             let index = (at - start) / granule;
             let end = run.end.min(start + (index + 1) * granule);
-            let moved = &mut self.moved[index as usize];
-            before += *moved;
-            *moved += end - at;
+            let bytes = &written[index as usize];
+            let moved = bytes.load(Relaxed);
+            before += moved;
+            bytes.store(moved + (end - at), Relaxed);
             at = end;
         }
         before >= THRESHOLDS.hot_accesses * granule.max(run.end - run.start)
     }
 }
 
-/// The bytes to make present for an access and the next ones, in a file of length `len`; none if the
-/// access exceeds it.
-pub(super) fn bytes_ahead(direction: TransferDirection, run: &Range<u64>, len: u64) -> Option<Range<u64>> {
-    let ahead = match direction {
-        TransferDirection::Read => THRESHOLDS.read_ahead,
-        TransferDirection::Write => THRESHOLDS.write_ahead,
-    };
-    let end = run.end.checked_next_multiple_of(ahead)?.min(len);
+/// The bytes to make present for a write and the next ones, in a file of length `len`; none if the
+/// write exceeds it.
+pub(super) fn bytes_ahead(run: &Range<u64>, len: u64) -> Option<Range<u64>> {
+    let end = run.end.checked_next_multiple_of(THRESHOLDS.write_ahead)?.min(len);
     (run.end <= end).then_some(run.start..end)
 }
 
@@ -102,8 +87,8 @@ mod tests {
 
     #[test]
     fn hot_regions_are_detected_at_any_offset() {
-        let mut history = RunHistory::default();
-        let mut times = |part: Range<u64>| (0..REGION).take_while(|_| !history.record(&part)).count() as u64;
+        let history = WriteHistory::default();
+        let times = |part: Range<u64>| (0..REGION).take_while(|_| !history.record(&part)).count() as u64;
         assert_eq!(times(0..GRANULE), HOT_ACCESSES);
         assert_eq!(times(30 * GRANULE - 5..37 * GRANULE + 20_000), HOT_ACCESSES);
         assert_eq!(times(REGION - 8..REGION), HOT_ACCESSES * GRANULE / 8);
@@ -111,13 +96,13 @@ mod tests {
 
     #[test]
     fn sequential_accesses_are_not_a_hot_region() {
-        let mut history = RunHistory::default();
+        let history = WriteHistory::default();
         assert!((0..100_000).all(|step| !history.record(&(step * 64..step * 64 + 64))));
     }
 
     #[test]
     fn another_region_resets_the_counts_and_accesses_across_regions_are_not_counted() {
-        let mut history = RunHistory::default();
+        let history = WriteHistory::default();
         while !history.record(&(0..100_000)) {}
         assert!(!history.record(&(REGION..REGION + 100_000)));
         assert!(!history.record(&(0..100_000)));
@@ -130,7 +115,7 @@ mod tests {
     #[test]
     fn accesses_that_follow_one_another_are_a_sequence_with_or_without_gaps() {
         for gap in [0, 100, GAP] {
-            let mut history = RunHistory::default();
+            let history = WriteHistory::default();
             let mut at = 1 << 30;
             for step in 0..50 {
                 assert_eq!(
@@ -147,7 +132,7 @@ mod tests {
 
     #[test]
     fn scattered_accesses_are_not_a_sequence() {
-        let mut history = RunHistory::default();
+        let history = WriteHistory::default();
         for step in 0..1000u64 {
             let (back, far, again) = ((1000 - step) * 64, step * (GAP + 65), 4096);
             for at in [back, far, again] {
@@ -162,17 +147,12 @@ mod tests {
 
     #[test]
     fn pages_are_made_present_up_to_the_end_of_the_file() {
-        let ahead = [
-            (TransferDirection::Read, THRESHOLDS.read_ahead),
-            (TransferDirection::Write, THRESHOLDS.write_ahead),
-        ];
-        for (direction, far) in ahead {
-            let ahead = |run, len| bytes_ahead(direction, &run, len);
-            assert_eq!(ahead(5000..9000, 1 << 30), Some(5000..far));
-            assert_eq!(ahead(5000..9000, 10_000), Some(5000..10_000));
-            assert_eq!(ahead(5000..9000, 8999), None);
-            assert_eq!(ahead(far - 10..far + 10, 1 << 30), Some(far - 10..2 * far));
-            assert_eq!(ahead(u64::MAX - 1..u64::MAX, u64::MAX), None);
-        }
+        let far = THRESHOLDS.write_ahead;
+        let ahead = |run, len| bytes_ahead(&run, len);
+        assert_eq!(ahead(5000..9000, 1 << 30), Some(5000..far));
+        assert_eq!(ahead(5000..9000, 10_000), Some(5000..10_000));
+        assert_eq!(ahead(5000..9000, 8999), None);
+        assert_eq!(ahead(far - 10..far + 10, 1 << 30), Some(far - 10..2 * far));
+        assert_eq!(ahead(u64::MAX - 1..u64::MAX, u64::MAX), None);
     }
 }

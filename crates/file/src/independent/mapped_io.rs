@@ -17,7 +17,6 @@ use super::data_sieving::{SieveWindows, before_end};
 use super::list_io::{BATCH, read_list, write_list};
 use crate::context::FileContext;
 use crate::error::Result;
-use crate::hints::TransferDirection;
 use crate::layout::Pattern;
 use crate::memory::window::MemoryWindow;
 use crate::plan::THRESHOLDS;
@@ -123,23 +122,17 @@ impl IndependentIo {
     /// or a page could not be mapped.
     pub(crate) fn forget_pages(&self, settled_len: u64) {
         self.mapping.forget(settled_len);
-        self.history.end_sequences();
+        self.history.end_sequence();
     }
 
     /// Makes the pages of a run and of the bytes after it present for a short time; false if that is not possible.
-    pub(super) fn lease_ahead(
-        &self,
-        cx: &FileContext,
-        run: &Range<u64>,
-        direction: TransferDirection,
-    ) -> bool {
-        let write = direction == TransferDirection::Write;
+    pub(super) fn lease_ahead(&self, cx: &FileContext, run: &Range<u64>) -> bool {
         let present = self.mapping.of(cx, run).is_some_and(|mapping| {
-            let ahead = || cx.handle.len().ok().and_then(|len| bytes_ahead(direction, run, len));
-            mapping.is_leased(run, write) || ahead().is_some_and(|ahead| mapping.lease(&ahead, write))
+            let ahead = || cx.handle.len().ok().and_then(|len| bytes_ahead(run, len));
+            mapping.is_leased(run, true) || ahead().is_some_and(|ahead| mapping.lease(&ahead, true))
         });
         if !present {
-            self.history.of(direction).end_sequence();
+            self.history.end_sequence();
         }
         present
     }

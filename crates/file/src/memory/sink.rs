@@ -37,6 +37,12 @@ impl<'a> Sink<'a> {
         self.objection.as_ref().map_or(Ok(()), |error| Err((**error).clone()))
     }
 
+    /// The memory, if it is contiguous.
+    pub(crate) fn as_contiguous(&mut self) -> Option<&mut [u8]> {
+        let contiguous = self.layout.is_none() && self.objection.is_none();
+        contiguous.then_some(&mut *self.bytes)
+    }
+
     /// How many data bytes there is room for.
     pub fn size(&self) -> u64 {
         self.layout.as_ref().map_or(self.bytes.len() as u64, Pattern::size)

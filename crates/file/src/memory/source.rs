@@ -82,6 +82,12 @@ impl<'a> Source<'a> {
         self.objection.as_ref().map_or(Ok(()), |error| Err((**error).clone()))
     }
 
+    /// The bytes, if they are contiguous in memory.
+    pub(crate) fn as_contiguous(&self) -> Option<&'a [u8]> {
+        let contiguous = self.layout.is_none() && self.generator.is_none() && self.objection.is_none();
+        contiguous.then_some(self.bytes)
+    }
+
     /// How many data bytes there are.
     pub fn size(&self) -> u64 {
         let generated = self.generator.map(|generator| generator.size);

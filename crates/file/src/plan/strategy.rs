@@ -6,11 +6,13 @@ use super::{AccessSummary, ExchangePlan};
 use crate::hints::{Hints, Strategy, Toggle, TransferDirection};
 use aqueduct_device::Capabilities;
 
-/// Facts about an access to one contiguous run of the file.
+/// Facts about a write to one contiguous run of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunFacts {
     /// Bytes of the run.
     pub(crate) bytes: u64,
+    /// True if a hint has chosen mapped I/O.
+    pub(crate) is_forced: bool,
     /// True if its pages were made present ahead of a sequence of small accesses.
     pub(crate) is_leased: bool,
     /// Its mapping, if it was accessed often enough to have one.
@@ -70,15 +72,14 @@ pub(crate) fn compares_costs(topology: &dyn RankTopology, capabilities: &Capabil
 
 /// The strategy of one run, and whether the time that it takes predicts the time of later accesses: not if it makes pages present, which
 /// later accesses find.
-pub(super) fn choose_for_run(facts: &RunFacts, model: &CostModel<'_>) -> (Estimate, bool) {
-    let hints = model.hints;
-    let is_measurable = may_map_runs(hints, model.capabilities) && is_measurable_run(facts.bytes);
+pub(super) fn choose_for_run(facts: &RunFacts) -> (Estimate, bool) {
+    let is_measurable = is_measurable_run(facts.bytes);
     let unknown = |strategy| Estimate { strategy, nanoseconds: f64::NAN };
     if facts.is_leased {
         return (unknown(Strategy::Map), false);
     }
     match facts.mapping {
-        Some(_) if hints.strategy.is_some() => (unknown(Strategy::Map), false),
+        Some(_) if facts.is_forced => (unknown(Strategy::Map), false),
         Some(mapping) => {
             let estimate = mapping.cheapest(facts.bytes);
             let makes_pages = estimate.strategy == Strategy::Map && !mapping.is_present;

@@ -85,7 +85,7 @@ fn set(mpi: &Mpi, open: &MpiFile, wanted: ViewArguments, hints: &Info) -> Outcom
         }
     }
     let displacement = open.file.view().displacement() as i64;
-    *open.view() = ViewTypes { displacement, ..types };
+    open.set_view(ViewTypes { displacement, ..types });
     Ok(())
 }
 

@@ -98,9 +98,7 @@ pub(crate) struct Thresholds {
     /// The largest distance, in bytes, between accesses of a sequence: ranks that share a file
     /// pointer access the bytes between.
     pub(crate) sequence_gap: u64,
-    /// Bytes that are made present ahead of sequential reads.
-    pub(crate) read_ahead: u64,
-    /// The same for writes. It is smaller because these pages are written back even if nothing is
+    /// Bytes that are made present ahead of sequential writes. They are written back even if nothing is
     /// stored in them.
     pub(crate) write_ahead: u64,
 }
@@ -118,6 +116,5 @@ pub(crate) const THRESHOLDS: Thresholds = Thresholds {
     hot_accesses: 4,
     sequence_start: 8,
     sequence_gap: 32 << 10,
-    read_ahead: 1 << 20,
     write_ahead: 128 << 10,
 };
