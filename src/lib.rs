@@ -21,7 +21,7 @@
 //! | [`stream`] | `aqueduct-stream` | asynchronous output of time-stepping programs: streams, reductions, I/O servers |
 //! | [`checkpoint`] | `aqueduct-checkpoint` | checkpoint and restart on any number of ranks, committed all or nothing; particle cell files |
 //! | [`mardyn`] | `aqueduct-mardyn` | phase-space files of the program `MarDyn` |
-//! | [`formats`] | `aqueduct-formats` | [`netcdf`] classic files, HDF5 files with the feature `hdf5`, conventions on them |
+//! | [`formats`] | `aqueduct-formats` | [`netcdf`] classic files, HDF5 files, conventions on them |
 //! | [`object`] | `aqueduct-object` | typed objects: schema, encoding, messages between ranks, object files |
 //! | [`file`](mod@file) | `aqueduct-file` | MPI-IO semantics: layouts, views, file pointers, independent and collective I/O, write buffering |
 //! | [`comm`] | `aqueduct-comm` | ranks as threads or MPI processes: messages, collective calls, shared memory |
@@ -30,11 +30,11 @@
 //! A crate depends only on crates below it.
 //!
 //! # Features
-//! None is on by default.
+//! Only `hdf5` is on by default.
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `hdf5` | HDF5 files; needs the serial C library |
+//! | `hdf5` | HDF5 files; no C library is needed |
 //! | `ndarray` | access with arrays and views of the crate `ndarray`: `File::array`, `write_array` and `read_array` of variables and datasets, `Checkpoint::ndarray` |
 //! | `num-complex`, `half` | elements of the types `Complex<f32>`, `Complex<f64>` and `half::f16` in files, objects and checkpoints |
 //! | `tracing` | reports and warnings as events of the crate `tracing` |

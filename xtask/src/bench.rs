@@ -3,7 +3,6 @@
 use anyhow::Result;
 
 use crate::shell::{cargo, run};
-use crate::test::with_hdf5;
 use crate::{mpiio, packages};
 
 /// Runs a benchmark with its arguments. Without a name, or with `--list`, prints them all.
@@ -17,9 +16,5 @@ pub(crate) fn start(words: &[&str]) -> Result<()> {
         mpiio::build()?;
     }
     let mut command = cargo(&["run", "--release", "--quiet", "--package", "aqueduct-bench"]);
-    if name == "formats" {
-        command.args(["--features", "hdf5"]);
-        with_hdf5(&mut command);
-    }
     run(command.arg("--").args(words))
 }

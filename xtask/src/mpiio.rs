@@ -5,7 +5,6 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::shell::{cargo, run};
-use crate::test::with_hdf5;
 
 /// Opens files on many communicators and starts many requests under both MPIs; memory, descriptors and threads must not grow. Takes 10 minutes by default.
 /// Each line of the output says whether all counts (100 000 opens, 1000 communicators, 1 000 000 requests) were reached within the time limit;
@@ -35,7 +34,6 @@ fn test(name: &str) -> Command {
         "--nocapture",
     ]);
     command.env("AQUEDUCT_REQUIRE_MPI", "1");
-    with_hdf5(&mut command);
     command
 }
 

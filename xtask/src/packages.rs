@@ -20,7 +20,6 @@ const PACKAGES: &[(&str, &str)] = &[
     ("pnetcdf-bin", "ncvalidator, which validates our netCDF files"),
     ("netcdf-bin", "ncdump"),
     ("python3-netcdf4", "the netCDF4 module of Python, which reads our files and writes test files"),
-    ("libhdf5-dev", "the C library for the feature hdf5, the serial one"),
     ("hdf5-tools", "h5dump and h5diff, which check our HDF5 files"),
     ("python3-h5py-serial", "h5py, which reads our files and writes test files"),
     ("e2fsprogs", "ext4 for the tests of failing file systems; chattr, for files that cannot be removed"),
@@ -30,6 +29,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("python3-h5py-mpi", "parallel HDF5 on the interposition library"),
     ("strace", "injection and tracing of system calls"),
     ("povray", "scenes of PovWriter"),
+    ("chromium", "the web page of motif"),
+    ("chromium-driver", "clicks on the web page of motif"),
     ("valgrind", "invalid accesses and leaks of the interposition library"),
 ];
 

@@ -8,7 +8,6 @@ use std::fs;
 use anyhow::{Context, Result};
 
 use crate::shell::{cargo, command, root, run, succeeds};
-use crate::test::with_hdf5;
 
 /// Packages with `publish = false`.
 const NOT_PUBLISHED: [&str; 6] = [
@@ -69,7 +68,6 @@ fn is_installed(package: &str) -> bool {
 fn package(options: &[&str]) -> Result<()> {
     let mut command = cargo(&["package", "--workspace", "--allow-dirty", "--quiet"]);
     command.args(options).args(NOT_PUBLISHED.iter().flat_map(|name| ["--exclude", name]));
-    with_hdf5(&mut command);
     run(&mut command)
 }
 
@@ -112,7 +110,6 @@ fn api_changes() -> Result<()> {
     // A library for C programs: its Rust API is empty.
     command.args(["--exclude", "aqueduct-mpiio"]);
     command.args(NOT_PUBLISHED.iter().flat_map(|name| ["--exclude", name]));
-    with_hdf5(&mut command);
     run(&mut command)
 }
 

@@ -42,7 +42,6 @@ pub(crate) fn run_stages(wanted: &[&str]) -> Result<()> {
 fn whole(words: &[&str]) -> Command {
     let mut command = cargo(words);
     command.args(["--workspace", "--all-features"]);
-    with_hdf5(&mut command);
     command
 }
 
@@ -63,7 +62,7 @@ fn tests() -> Result<()> {
         if nextest { &["nextest", "run"] } else { &["test", "--tests", "--bins", "--examples"] };
     let mut command = whole(words);
     command.env("AQUEDUCT_REQUIRE_MPI", "1").env("AQUEDUCT_REQUIRE_NUMPY", "1");
-    command.env("AQUEDUCT_REQUIRE_NETCDF", "1");
+    command.env("AQUEDUCT_REQUIRE_NETCDF", "1").env("AQUEDUCT_REQUIRE_CHROMIUM", "1");
     if is_root()? {
         // Tests of failing file systems mount file systems.
         command.env("AQUEDUCT_REQUIRE_MOUNTS", "1");
@@ -75,13 +74,6 @@ fn tests() -> Result<()> {
 fn is_root() -> Result<bool> {
     let id = Command::new("id").arg("-u").output().context("id -u")?;
     Ok(id.stdout.trim_ascii() == b"0")
-}
-
-/// Selects the serial HDF5 for a build: the build script of the HDF5 crate would prefer the one for MPI.
-pub(crate) fn with_hdf5(command: &mut Command) {
-    if std::env::var_os("HDF5_DIR").is_none() {
-        command.env("HDF5_DIR", format!("/usr/lib/{}-linux-gnu/hdf5/serial", std::env::consts::ARCH));
-    }
 }
 
 /// Installs packages of the Python registry; the variables with their paths, for the tests.

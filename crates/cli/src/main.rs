@@ -7,8 +7,6 @@ mod convert;
 mod demo;
 mod dump;
 mod exec;
-#[cfg(feature = "hdf5")]
-mod hdf5_probe;
 mod inspect;
 mod overlap;
 mod standard_output;
@@ -74,9 +72,6 @@ enum CliCommand {
     ///
     /// Exit status: 0 on success, 2 on failure.
     Convert(convert::ConvertArguments),
-    #[cfg(feature = "hdf5")]
-    #[command(name = hdf5_probe::NAME, hide = true)]
-    ProbeHdf5(hdf5_probe::Hdf5ProbeArguments),
     /// Run a benchmark
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -96,8 +91,6 @@ fn main() -> ExitCode {
         Some(CliCommand::Verify(options)) => verify::run(&options),
         Some(CliCommand::Compare(options)) => compare::run(&options),
         Some(CliCommand::Convert(options)) => convert::run(&options),
-        #[cfg(feature = "hdf5")]
-        Some(CliCommand::ProbeHdf5(options)) => hdf5_probe::run(&options),
         Some(CliCommand::Bench(bench)) => bench::run(&bench).map(|()| ExitCode::SUCCESS),
     };
     match outcome {

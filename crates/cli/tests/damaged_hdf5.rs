@@ -1,5 +1,5 @@
-//! Damaged HDF5 files: the command reads them or reports an error. It never crashes, panics, hangs or allocates without bound, whatever
-//! libhdf5 does. `AQUEDUCT_MUTATIONS=20000` sets the number of files, `AQUEDUCT_SEED` the first seed.
+//! Damaged HDF5 files: the command reads them or reports an error. It never crashes, panics, hangs or allocates without bound.
+//! `AQUEDUCT_MUTATIONS=20000` sets the number of files, `AQUEDUCT_SEED` the first seed.
 #![cfg(feature = "hdf5")]
 
 mod test_folder;
@@ -27,7 +27,7 @@ struct Particle {
     position: [f64; 2],
 }
 
-/// Writes two files: one with metadata of Aqueduct alone, one with metadata that libhdf5 added.
+/// Writes two files: one of contiguous datasets, one of chunks and compound types.
 fn write_files(folder: &TestFolder) {
     let write = |world: &Comm| {
         let mut file = Hdf5CreateOptions::new().create(world, folder.path("plain.h5"))?;
@@ -74,7 +74,7 @@ fn mutated_hdf5_files_are_read_or_rejected() {
         std::env::var(name).map_or(default, |given| given.parse().expect("a number"))
     };
     let (first, count) = (number("AQUEDUCT_SEED", 0), number("AQUEDUCT_MUTATIONS", 100));
-    let (mut read, mut rejected, mut survived) = (0, 0, 0);
+    let (mut read, mut rejected) = (0, 0);
     for seed in first..first + count {
         let seeded = &mut SeededRng::new(seed);
         let bytes = Mutator::new(seed, &[]).mutate(&originals);
@@ -92,8 +92,7 @@ fn mutated_hdf5_files_are_read_or_rejected() {
             status.signal().is_none() && status.code().is_some_and(|code| code <= 2),
             "{case}: {message}"
         );
-        // A panic of the child process may be quoted in the message.
-        assert!(!message.starts_with("thread"), "{case}: {message}");
+        assert!(!message.contains("panicked"), "{case}: {message}");
         if status.success() {
             read += 1;
         } else {
@@ -101,12 +100,8 @@ fn mutated_hdf5_files_are_read_or_rejected() {
             assert!(words[0] == "compare" || message.contains("changed.h5"), "{case}: {message}");
             rejected += 1;
         }
-        if message.contains("libhdf5 crashed") || message.contains("limit of processor time") {
-            eprintln!("{case}: {}", message.lines().next().unwrap_or_default());
-            survived += 1;
-        }
     }
-    eprintln!("{read} read, {rejected} rejected; libhdf5 crashed or did not end on {survived} of them");
+    eprintln!("{read} read, {rejected} rejected");
     assert!(count < 50 || (read * 20 > count && rejected * 20 > count), "{read} read, {rejected} rejected");
 }
 

@@ -201,7 +201,7 @@ impl FormatFile {
     /// The error of a read beyond the end of the file.
     pub(crate) fn truncated_error(&self, wanted: u64, count: u64, why: &str) -> Error {
         let length = self.file.size().unwrap_or(0);
-        let missing = wanted - count;
+        let missing = wanted.saturating_sub(count);
         let detail = format!(
             "the file ends at byte {length}, {missing} of {wanted} bytes are beyond its end: it is cut off{why}"
         );

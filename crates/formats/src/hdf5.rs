@@ -1,8 +1,8 @@
 //! HDF5: groups, attributes and datasets, read and written by all ranks at once.
 //!
-//! The C library, the serial one, looks after the file's description alone, on one rank and in memory; the values go to their places by our own
-//! engine: any number of datasets in one collective, from any thread, on every device. What is written here `h5py`, `h5dump` and every
-//! other program that uses HDF5 opens, and the other way round.
+//! No C library is needed. The metadata is read and written here by the file format specification; the engine moves the data: any number of
+//! datasets in one collective operation, from any thread, on every device. `h5py`, `h5dump` and every other program that uses HDF5 open
+//! what is written here, and the other way round.
 //!
 //! ```
 //! use aqueduct_comm::Launch;
@@ -59,16 +59,22 @@ mod completion_attribute;
 mod data;
 mod define;
 mod file;
+mod filters;
 mod metadata;
 mod model;
 mod open;
+mod reader;
 
 pub use data::access::{CollectiveDatasetAccess, DatasetAccess};
-pub use data::queue::{Hdf5Queue, Hdf5WriteRequest};
+pub use data::queue::Hdf5Queue;
+pub use data::write_request::Hdf5WriteRequest;
 pub use define::Hdf5Definitions;
 pub use file::{DatasetId, Hdf5File};
 pub use model::attribute::Hdf5Attribute;
+pub use model::chunk_table::ChunkFilter;
+pub use model::dataset_options::{Hdf5Compression, Hdf5DatasetOptions};
 pub use model::datatype::Datatype;
+pub use model::link::Hdf5Link;
 pub use model::number::numbers;
 pub use model::tree::{COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree};
-pub use open::{Hdf5CreateOptions, Hdf5OpenOptions, probe};
+pub use open::{Hdf5CreateOptions, Hdf5OpenOptions};

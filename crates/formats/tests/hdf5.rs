@@ -181,20 +181,15 @@ fn files_of_h5py_are_read_and_extended() {
         let mut file = Hdf5OpenOptions::new().writable().open(world, &theirs)?;
         assert_eq!(file.is_complete(), None, "others say nothing about that");
         let (packed, turned) = (file.dataset("packed")?, file.dataset("big_endian")?);
-        let error = file.at(packed, Selection::whole()).all().read_vec::<f64>().unwrap_err();
-        assert!(error.kind() == Kind::Unsupported && error.to_string().contains("h5repack"), "{error}");
-        let mut one = [0f64; 1];
-        for error in [
-            file.at(packed, 0..1).all().read(&mut one).map(drop).unwrap_err(),
-            file.at(packed, 0..1).all().write(&one).map(drop).unwrap_err(),
-        ] {
-            assert_eq!(error.kind(), Kind::Unsupported, "{error}");
-        }
-        let error = file.at(turned, Selection::whole()).all().read_vec::<i32>().unwrap_err();
-        assert_eq!(error.kind(), Kind::WrongType, "{error}");
-        // A dataset of more chunks than anybody could look at costs nothing until it is accessed.
-        let error = file.at(file.dataset("crumbs")?, [0..2, 0..2]).all().read_vec::<f64>().unwrap_err();
-        assert!(error.to_string().contains("make chunks larger"), "{error}");
+        let unpacked: Vec<f64> = file.at(packed, Selection::whole()).all().read_vec()?;
+        assert_eq!(unpacked, [0.0; 1000]);
+        let swapped: Vec<i32> = file.at(turned, Selection::whole()).all().read_vec()?;
+        assert_eq!(swapped, [0, 1, 2, 3]);
+        let error = file.at(turned, Selection::whole()).all().write(&swapped).map(drop).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+        // A dataset of more chunks than anybody could list costs what is read of it.
+        let crumbs: Vec<f64> = file.at(file.dataset("crumbs")?, [0..2, 0..2]).all().read_vec()?;
+        assert_eq!(crumbs, [0.0; 4]);
         let steps = file.dataset("/steps/value")?;
         let more = file.define(|file| {
             file.extend(steps, 6)?;
@@ -276,9 +271,9 @@ fn put_number<T: Number>(file: &Hdf5File, id: DatasetId, mine: std::ops::Range<u
     file.at(id, mine).all().write(&values)
 }
 
-/// Metadata of numeric datasets that are defined in one batch is written without libhdf5; h5py reads and extends the file.
+/// Hundreds of datasets that are defined in one batch; h5py reads them, and the file is extended.
 #[test]
-fn metadata_written_without_libhdf5_is_read_by_h5py() {
+fn many_datasets_of_one_batch_are_read_by_h5py() {
     let folder = Folder::new();
     let path = folder.file("plain.h5");
     let makers = [

@@ -9,7 +9,7 @@
 //! | target | decodes |
 //! |---|---|
 //! | `netcdf` | netCDF classic: the header, then all variables |
-//! | `hdf5_metadata` | the metadata that the libhdf5 process reports about a file (feature `hdf5`) |
+//! | `hdf5_metadata` | HDF5 files: their metadata and values (feature `hdf5`) |
 //! | `object_file` | `.meta` and data of object files |
 //! | `encoded_objects` | encoded objects |
 //! | `stream_file` | `.steps` and data of stream files |

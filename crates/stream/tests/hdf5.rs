@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::Selection;
-use aqueduct_formats::hdf5::{Hdf5OpenOptions, numbers};
+use aqueduct_formats::hdf5::{Hdf5Compression, Hdf5OpenOptions, numbers};
 use aqueduct_stream::target::{Hdf5Target, OutputTarget};
 use aqueduct_stream::{Declaration, Error, Kind, Options, OutputMode, Stream, Streams};
 use aqueduct_testkit::external_tools;
@@ -51,6 +51,15 @@ fn check(name: &str) {
     };
     let complete = Launch::threads(1).run(complete).unwrap().remove(0);
     assert_eq!(complete, (Some(true), Some(fields::STEPS)), "{name}");
+}
+
+#[test]
+fn every_mode_compresses_the_same_datasets() {
+    let compressed = |comm: &Comm, name: &str, declared: &Arc<Declaration>| {
+        let target = Hdf5Target::compress(comm, name, declared, Hdf5Compression::default())?;
+        Ok::<Box<dyn OutputTarget>, Error>(Box::new(target))
+    };
+    fields::in_every_mode([1, 3], compressed, check);
 }
 
 #[test]

@@ -16,7 +16,6 @@ use super::{
     Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, AttributeValue, COMPLETION_MARK, ElementType,
     Finding, NamedAttribute, NumberType, SharedDimension, element_type, is_internal,
 };
-use crate::hdf5_probe;
 
 /// The attribute in which `H5DSset_label` stores the names of a dataset's dimensions.
 const LABELS: &str = "DIMENSION_LABELS";
@@ -66,7 +65,7 @@ fn as_datatype(number: NumberType) -> Datatype {
 fn collect(ty: &Datatype, at: u64, name: &str, parts: &mut Vec<(u64, String, NumberType)>) -> Option<()> {
     let number = match ty {
         Datatype::Bool => NumberType::U8,
-        Datatype::Enum(4, _) => NumberType::U32,
+        Datatype::Enum(size, _) => as_number(&Datatype::UInt(*size))?,
         Datatype::Array(of, count) => {
             return (0..*count).try_for_each(|index| {
                 collect(of, at + index * of.size(), &format!("{name}[{index}]"), parts)
@@ -106,11 +105,13 @@ fn is_foreign(ty: &Datatype) -> bool {
     }
 }
 
-/// The attributes of a node, without completion marks and names of dimensions.
-fn attributes(node: &Hdf5Object) -> Vec<NamedAttribute> {
+/// The attributes of a node, without completion marks and names of dimensions; of a netCDF-4 file, without those that describe scales.
+fn attributes(node: &Hdf5Object, is_netcdf4: bool) -> Vec<NamedAttribute> {
     let own = node.attributes.iter().filter(|(name, _)| *name != COMPLETION_MARK);
     let own = own.filter(|(name, value)| *name != LABELS || !matches!(value, Hdf5Attribute::Texts(_)));
-    own.map(|(name, value)| NamedAttribute::new(name, known(value))).collect()
+    let all: Vec<_> = own.map(|(name, value)| NamedAttribute::new(name, known(value))).collect();
+    let shown = all.iter().filter(|attribute| !is_netcdf4 || !is_internal(&attribute.name, &all));
+    shown.cloned().collect()
 }
 
 fn known(value: &Hdf5Attribute) -> AttributeValue {
@@ -176,7 +177,7 @@ pub(crate) struct Hdf5ArrayFile {
 
 impl Hdf5ArrayFile {
     pub(crate) fn open(world: &Comm, name: &OsStr) -> Result<Self> {
-        let file = Hdf5OpenOptions::new().probe_with(hdf5_probe::probe).open(world, name)?;
+        let file = Hdf5OpenOptions::new().open(world, name)?;
         let (mut datasets, mut arrays) = (Vec::new(), Vec::new());
         let scales = NamedScales::of(file.tree()).unwrap_or_default();
         for (id, path) in file.datasets().filter(|(_, path)| !scales.hidden.contains(*path)) {
@@ -189,7 +190,7 @@ impl Hdf5ArrayFile {
                 dimensions,
                 grows: dataset.extendible,
                 complete: file.complete(id)?,
-                attributes: attributes(node),
+                attributes: attributes(node, !scales.shared.is_empty()),
                 ..Array::new(path, element(&dataset.datatype), dataset.shape.clone())
             });
             datasets.push(id);
@@ -234,7 +235,8 @@ impl ArrayFile for Hdf5ArrayFile {
     fn attributes(&self) -> Vec<(String, Vec<NamedAttribute>)> {
         let groups = self.open.tree().iter().filter(|(_, node)| node.dataset.is_none());
         let named = |path: &String| if path == "/" { String::new() } else { path.clone() };
-        groups.map(|(path, node)| (named(path), attributes(node))).collect()
+        let is_netcdf4 = !self.scales.shared.is_empty();
+        groups.map(|(path, node)| (named(path), attributes(node, is_netcdf4))).collect()
     }
 
     fn dimensions(&self) -> Vec<SharedDimension> {

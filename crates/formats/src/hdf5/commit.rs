@@ -1,86 +1,87 @@
-//! Changes of the description on their way into the real file.
+//! Changes of the metadata on their way into the file.
 
-use aqueduct_object::Object;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 use super::file::Hdf5File;
-use super::metadata::metadata_file::MetadataWrite;
-use super::metadata::metadata_writer::NewFileMetadata;
-use super::metadata::ordered_writes::OrderedWrites;
-use crate::error::Result;
-
-/// What all ranks have to know of changes that rank 0 writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Object)]
-pub(super) struct CommitOutline {
-    /// Where the file ends now, and afterwards.
-    before: u64,
-    end: u64,
-    phases: u64,
-    journaled: bool,
-}
-
-/// Pieces in the order in which they are written.
-pub(super) type WritePhases = Vec<Vec<MetadataWrite>>;
-
-/// How a patch is written to a file of `before` bytes, which then ends at `length` according to its description.
-pub(super) fn plan_commit(patch: OrderedWrites, before: u64, length: u64) -> (CommitOutline, WritePhases) {
-    let end = length.max(before);
-    let mut patch = patch;
-    let reaches_end = |(offset, bytes): &MetadataWrite| offset + bytes.len() as u64 == end;
-    if end > before && !patch.unreferenced.iter().chain(&patch.in_place).any(reaches_end) {
-        // The file has its length before the superblock records it.
-        patch.unreferenced.push((end - 1, vec![0]));
-    }
-    let (phases, journaled) = patch.phases(end);
-    (CommitOutline { before, end, phases: phases.len() as u64, journaled }, phases)
-}
+use super::metadata::block_allocator::MetadataWrite;
+use super::metadata::metadata_store::{MetadataChange, MetadataUpdate, NewAddresses};
+use super::model::definition::Hdf5Definition;
+use super::model::tree::ObjectTree;
+use crate::error::{Kind, Result};
 
 impl Hdf5File {
-    /// Makes a draft the description of the file, which has `before` bytes. Collective; all have the same draft.
-    pub(super) fn write_new_metadata(
+    /// Rank 0 changes the metadata, so that a program that ends at any moment leaves the old metadata or the new one. Collective.
+    pub(super) fn commit_metadata(
         &mut self,
         operation: &'static str,
-        draft: NewFileMetadata,
-        before: u64,
+        changes: &[Hdf5Definition],
+        tree: &ObjectTree,
+        addresses: NewAddresses<'_>,
     ) -> Result<()> {
-        let (outline, mut phases) = plan_commit(draft.patch, before, draft.length);
-        if self.is_root() {
-            self.note_marks(draft.marks);
-        } else {
-            phases.clear();
+        if self.reserve {
+            self.core.file.preallocate(addresses.data_end)?;
         }
-        self.commit_metadata(operation, outline, &phases)
-    }
-
-    /// Rank 0 writes changes of the description, so that a program that ends at any moment leaves the old one, the new one, or a journal that
-    /// leads to the new one. Collective; all know the outline.
-    pub(super) fn commit_metadata(
-        &self,
-        operation: &'static str,
-        outline: CommitOutline,
-        phases: &WritePhases,
-    ) -> Result<()> {
-        let CommitOutline { before, end, phases: count, journaled } = outline;
-        if end > before && self.reserve {
-            self.core.file.preallocate(end)?;
-        }
-        if self.core.durable {
-            let phase = |number: u64| phases.get(number as usize).into_iter().flatten();
-            (0..count).try_for_each(|number| self.write_metadata(operation, phase(number)))?;
+        let change = self.change_metadata(operation, changes, tree, addresses);
+        // An error is agreed on with the outcome of the first write.
+        let (mut failed, MetadataChange { blocks, superblock, marks }) = match change {
+            Ok(change) => (Ok(()), change),
+            Err(error) => (Err(error), MetadataChange::default()),
+        };
+        let superblock: Vec<MetadataWrite> =
+            Some((0, superblock)).filter(|(_, bytes)| !bytes.is_empty()).into_iter().collect();
+        let mut write = |pieces: &mut dyn Iterator<Item = &MetadataWrite>| {
+            self.write_metadata(operation, std::mem::replace(&mut failed, Ok(())), pieces)
+        };
+        let written = if self.core.durable {
+            write(&mut blocks.iter()).and_then(|()| write(&mut superblock.iter()))
         } else {
             // What one process writes is there in that order, whenever it ends.
-            self.write_metadata(operation, phases.iter().flatten())?;
-        }
-        if journaled { Ok(self.core.file.set_size(end)?) } else { Ok(()) }
+            write(&mut blocks.iter().chain(&superblock))
+        };
+        written.inspect_err(|_| self.broken = true)?;
+        self.note_marks(marks);
+        Ok(())
     }
 
-    /// Rank 0 writes pieces; they are durable afterwards. Collective.
-    pub(super) fn write_metadata<'p>(
+    /// The change on rank 0; nothing on others.
+    fn change_metadata(
+        &mut self,
+        operation: &'static str,
+        changes: &[Hdf5Definition],
+        tree: &ObjectTree,
+        addresses: NewAddresses<'_>,
+    ) -> Result<MetadataChange> {
+        let Some(store) = &mut self.metadata else { return Ok(MetadataChange::default()) };
+        let before = if self.created { store.end() } else { 0 };
+        self.created = true;
+        let complete: HashMap<&str, u64> = self
+            .datasets
+            .iter()
+            .map(|(path, progress)| (path.as_str(), progress.complete.load(Ordering::Relaxed)))
+            .collect();
+        let update = MetadataUpdate { changes, tree, addresses, before };
+        let changed = store.apply(update, |path| complete.get(path).copied().unwrap_or(0));
+        let mut changed = changed
+            .map_err(|why| self.core.error(Kind::BadArgument, operation, format!("the metadata: {why}")))?;
+        // The file has its length before the superblock records it.
+        let end = store.end();
+        let reaches_end = |(offset, bytes): &MetadataWrite| offset + bytes.len() as u64 >= end;
+        if end > before && !changed.blocks.iter().any(reaches_end) {
+            changed.blocks.push((end - 1, vec![0]));
+        }
+        Ok(changed)
+    }
+
+    /// Rank 0 writes pieces, unless there was an error before; they are durable afterwards. Collective.
+    fn write_metadata(
         &self,
         operation: &'static str,
-        pieces: impl Iterator<Item = &'p MetadataWrite>,
+        before: Result<()>,
+        pieces: &mut dyn Iterator<Item = &MetadataWrite>,
     ) -> Result<()> {
-        let mut written = Ok(());
         // Others have none.
+        let mut written = before;
         for (offset, bytes) in pieces {
             written = written.and_then(|()| self.core.file.at(*offset).write(bytes).map(drop));
         }

@@ -1,9 +1,8 @@
 //! Completion attributes, which record how many rows are complete. They are changed in place.
 //!
-//! A completion attribute has eight bytes in one sector, so that its change is atomic, and is about one dataset. Its offset is found by
-//! letting the library write a number into the shadow that is nowhere else, and looking for that.
+//! A completion attribute has eight bytes in one sector, so that its change is atomic, and is about one dataset. Object headers of version 1
+//! have no checksum that it would invalidate.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aqueduct_comm::Op;
@@ -11,8 +10,6 @@ use aqueduct_file::View;
 use aqueduct_file::layout::{Basic, Layout};
 
 use super::file::Hdf5File;
-use super::metadata::libhdf5;
-use super::metadata::metadata_file::MetadataFile;
 use super::model::tree::UNDEFINED_ADDRESS;
 use crate::byte_region::ByteRegion;
 use crate::error::{Error, Kind, Result};
@@ -29,47 +26,6 @@ pub(super) struct CompletionState {
     pub(super) complete: AtomicU64,
     /// How many rows this rank knows to be written.
     pub(super) rows_written: AtomicU64,
-}
-
-/// Numbers that are nowhere else in a file: no count, address or text has the last byte of them.
-pub(super) fn marker_values(session: u64) -> impl Iterator<Item = u64> {
-    (0..1 << 24).map(move |at| 0xF7A9_0000_0000_0000 | (session & 0xFF_FFFF) << 24 | at)
-}
-
-/// Finds where the marks of these objects lie in a shadow, to which the library has written the [words] of this session, and gives them these values there.
-pub(super) fn find_marks(
-    shadow: &MetadataFile,
-    objects: &[(&str, u64)],
-    session: u64,
-) -> std::result::Result<Vec<u64>, String> {
-    if objects.is_empty() {
-        return Ok(Vec::new());
-    }
-    let words: HashMap<u64, usize> = marker_values(session).zip(0..objects.len()).collect();
-    let found = shadow.find(&words).map_err(|error| error.to_string())?;
-    let mut addresses = Vec::new();
-    for (at, (path, value)) in objects.iter().enumerate() {
-        let address = found
-            .get(&at)
-            .copied()
-            .ok_or_else(|| format!("the mark of {path} is not where it could be changed"))?;
-        shadow.write(address, &value.to_le_bytes()).map_err(|error| error.to_string())?;
-        addresses.push(address);
-    }
-    Ok(addresses)
-}
-
-/// The same, where the library has not written anything yet.
-pub(super) fn locate_marks(
-    shadow: &MetadataFile,
-    objects: &[(&str, u64)],
-    session: u64,
-) -> std::result::Result<Vec<u64>, String> {
-    if !objects.is_empty() {
-        let marks = objects.iter().map(|(path, _)| *path).zip(marker_values(session));
-        libhdf5::set_marks(&shadow.path(), marks).map_err(|error| error.to_string())?;
-    }
-    find_marks(shadow, objects, session)
 }
 
 impl Hdf5File {
@@ -101,13 +57,6 @@ impl Hdf5File {
         }
         let view = View::new(combined.offset, &Layout::from(Basic::Byte), &combined.layout)?;
         self.core.file.with_view(&view).write(&bytes)?;
-        // The shadow has what the file has.
-        if let Some(shadow) = &self.metadata_file {
-            for (address, value) in marks {
-                let outcome = shadow.write(*address, &value.to_le_bytes());
-                outcome.map_err(|error| self.core.error(Kind::Library, "mark", error.to_string()))?;
-            }
-        }
         Ok(())
     }
 

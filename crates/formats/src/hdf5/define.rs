@@ -1,34 +1,32 @@
 //! Definitions: at any time, all or none of a batch, the same on all ranks.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering;
 
 use aqueduct_object::{Object, encode};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::commit::{CommitOutline, WritePhases, plan_commit};
-use super::completion_attribute;
 use super::completion_attribute::CompletionState;
 use super::file::{DatasetId, Hdf5File, initial_completion};
-use super::metadata::byte_image::ByteImage;
-use super::metadata::libhdf5;
-use super::metadata::metadata_cow::{BlockMoves, MetadataCow, RetiredBlocks};
-use super::metadata::metadata_writer::NewFileMetadata;
-use super::metadata::ordered_writes::OrderedWrites;
+use super::metadata::metadata_store::NewAddresses;
 use super::model::attribute::Hdf5Attribute;
+use super::model::chunk_table::ChunkTable;
+use super::model::dataset_options::Hdf5DatasetOptions;
 use super::model::datatype::Datatype;
 use super::model::definition::{DatasetAddresses, Hdf5Definition, NewDataset};
 use super::model::tree::{
-    COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree, Storage, UNDEFINED_ADDRESS, absolute, parent,
-    too_many,
+    COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree, Storage, UNDEFINED_ADDRESS, UNLIMITED, absolute,
+    grid, parent, too_many,
 };
-use super::open::copy_around;
 use crate::error::{Error, Kind, Result};
 
 /// The largest chunk that the format allows.
 const LARGEST_CHUNK: u64 = (1 << 32) - 1;
 /// The longest attribute that fits in an object header.
 const LONGEST_ATTRIBUTE: usize = 64_000;
+/// Elements of this size begin at a multiple of a page, others at a multiple of a word.
+const LARGE: u64 = 64 << 10;
+const PAGE: u64 = 4096;
+const WORD: u64 = 8;
 
 /// Definitions that are being made: what a closure given to [`Hdf5File::define`] gets.
 #[derive(Debug)]
@@ -76,7 +74,7 @@ impl Hdf5Definitions<'_> {
 
     /// The same, of a type that is known as a value.
     pub fn dataset_as(&mut self, path: &str, datatype: Datatype, shape: &[u64]) -> Result<DatasetId> {
-        self.add(path, NewDataset { datatype, shape: shape.to_vec(), extendible: false, chunk: None })
+        self.dataset_with_as(path, datatype, shape, &Hdf5DatasetOptions::new())
     }
 
     /// A dataset in chunks, whose first dimension can be [extended](Hdf5Definitions::extend). A chunk is accessed in one piece: one that
@@ -94,10 +92,37 @@ impl Hdf5Definitions<'_> {
         shape: &[u64],
         chunk: &[u64],
     ) -> Result<DatasetId> {
-        self.add(
-            path,
-            NewDataset { datatype, shape: shape.to_vec(), extendible: true, chunk: Some(chunk.to_vec()) },
-        )
+        self.dataset_with_as(path, datatype, shape, &Hdf5DatasetOptions::new().chunk(chunk).extendible())
+    }
+
+    /// A dataset that is stored as the options say: in chunks, extendible, compressed.
+    pub fn dataset_with<T: Object>(
+        &mut self,
+        path: &str,
+        shape: &[u64],
+        options: &Hdf5DatasetOptions,
+    ) -> Result<DatasetId> {
+        let datatype = self.datatype::<T>()?;
+        self.dataset_with_as(path, datatype, shape, options)
+    }
+
+    /// The same, of a type that is known as a value.
+    pub fn dataset_with_as(
+        &mut self,
+        path: &str,
+        datatype: Datatype,
+        shape: &[u64],
+        options: &Hdf5DatasetOptions,
+    ) -> Result<DatasetId> {
+        let filters = options.filters(&datatype);
+        let (chunk, extendible) = (options.chunk.clone(), options.extendible);
+        if chunk.is_none() && (extendible || !filters.is_empty()) {
+            let detail = format!(
+                "dataset {path:?} can be extended or compressed in chunks only; choose their shape with `chunk`"
+            );
+            return Err(self.error(Kind::BadArgument, detail));
+        }
+        self.add(path, NewDataset { datatype, shape: shape.to_vec(), extendible, chunk, filters })
     }
 
     /// Gives a growing dataset so many rows in all.
@@ -169,11 +194,22 @@ impl Hdf5Definitions<'_> {
             self.group(outer)?;
         }
         let storage = match &new.chunk {
+            Some(chunk) if !new.filters.is_empty() => Storage::ChunkTable(ChunkTable {
+                chunk: chunk.clone(),
+                filters: new.filters.clone(),
+                ..ChunkTable::default()
+            }),
             Some(chunk) => Storage::Chunked(chunk.clone(), Vec::new()),
             None => Storage::Contiguous(UNDEFINED_ADDRESS),
         };
         let (datatype, shape, fill) = (new.datatype.clone(), new.shape.clone(), Vec::new());
-        let dataset = Dataset { datatype, shape, extendible: new.extendible, storage, fill };
+        let limits = match (new.extendible, shape.split_first()) {
+            (true, Some((_, rest))) => [&[UNLIMITED], rest].concat(),
+            _ => Vec::new(),
+        };
+        let conversions = Vec::new();
+        let dataset =
+            Dataset { datatype, shape, extendible: new.extendible, storage, fill, limits, conversions };
         self.tree.insert(path.clone(), Hdf5Object { dataset: Some(dataset), ..Hdf5Object::group() });
         self.fits(&path)?;
         self.paths.push(path.clone());
@@ -211,21 +247,6 @@ impl Hdf5Definitions<'_> {
     }
 }
 
-/// The result of definitions that rank 0 broadcasts.
-#[derive(Object, Default)]
-struct DefinitionOutcome {
-    placed: Vec<DatasetAddresses>,
-    outline: CommitOutline,
-}
-
-/// The state that rank 0 keeps: pending writes, offsets of completion attributes, and blocks that moved since.
-#[derive(Default)]
-struct RootOutcome {
-    phases: WritePhases,
-    marks: Vec<(String, u64)>,
-    moves: BlockMoves,
-}
-
 impl Hdf5File {
     /// Makes the definitions of a closure, all of them or none: whenever they are wanted, before and after data is written. Collective, and
     /// the same on all ranks. What it returns, the closure returned.
@@ -242,100 +263,31 @@ impl Hdf5File {
             };
             define(&mut definitions).map(|result| (result, definitions.tree, definitions.changes))
         });
+        let defined = defined.and_then(|defined| match &self.metadata {
+            Some(store) => store
+                .check(&defined.2)
+                .map_err(|why| self.core.error(Kind::Unsupported, "define", why))
+                .map(|()| defined),
+            None => Ok(defined),
+        });
         let hash = defined.as_ref().ok().map(|(_, _, changes)| xxh3_64(&encode(changes)));
-        let ((result, tree, changes), []) =
-            self.core.agree_same("define", defined, "list of definitions", hash, [])?;
+        // Rank 0 knows where the file ends.
+        let end = self.file_end();
+        let ((result, mut tree, changes), [end]) =
+            self.core.agree_same("define", defined, "list of definitions", hash, [end])?;
         if changes.is_empty() {
             return Ok(result);
         }
-        let begun = self.empty_file_end.take();
-        if let Some((draft, before)) =
-            begun.and_then(|before| Some((NewFileMetadata::of(&tree, before)?, before)))
-        {
-            self.adopt(tree, &changes, draft.placed.clone());
-            self.write_new_metadata("define", draft, before).inspect_err(|_| self.broken = true)?;
-            return Ok(result);
-        }
-        self.session += 1;
-        let cast = if self.is_root() { self.create_metadata_file() } else { Ok(()) };
-        let before = self.metadata_file.as_ref().and_then(|shadow| shadow.len().ok());
-        let made = if self.is_root() {
-            cast.and_then(|()| self.apply_definitions(&tree, &changes, before))
-        } else {
-            Ok(Default::default())
+        let Some((placed, data_end)) = place_data(&mut tree, &changes, end) else {
+            let detail = "the file would be larger than every file can be";
+            return Err(self.core.error(Kind::TooLarge, "define", detail));
         };
-        let placed = made.as_ref().map(|(made, _)| made).map_err(Clone::clone);
-        let agreed = self.broadcast_from_root("define", placed).inspect_err(|_| {
-            // What was about to be free is in use.
-            self.retired_blocks = RetiredBlocks::default();
-            let restored = self
-                .metadata_file
-                .as_ref()
-                .zip(before)
-                .is_none_or(|(shadow, length)| shadow.restore(length).is_ok());
-            self.broken |= !restored;
-        });
-        let (made, (_, RootOutcome { phases, marks, moves })) = (agreed?, made?);
-        self.commit_metadata("define", made.outline, &phases).inspect_err(|_| self.broken = true)?;
-        self.adopt(tree, &changes, made.placed);
-        self.find_marks(marks, &moves);
+        self.adopt(&tree, &changes);
+        let addresses = NewAddresses { placed: &placed, chunks: &[], data_end };
+        self.commit_metadata("define", &changes, &tree, addresses)?;
+        self.tree = tree;
+        self.note_filters();
         Ok(result)
-    }
-
-    /// Rank 0 gives the library something to change, if it has not been asked before.
-    fn create_metadata_file(&mut self) -> Result<()> {
-        if self.metadata_file.is_none() {
-            let mut shadow = copy_around(&self.core, &self.tree, self.core.file.size()?)?;
-            let settled = shadow.mark_synced();
-            settled.map_err(|error| self.core.error(Kind::Library, "define", error.to_string()))?;
-            self.metadata_file = Some(shadow);
-        }
-        Ok(())
-    }
-
-    /// Rank 0 has the library change the shadow, which had `before` bytes.
-    fn apply_definitions(
-        &mut self,
-        tree: &ObjectTree,
-        changes: &[Hdf5Definition],
-        before: Option<u64>,
-    ) -> Result<(DefinitionOutcome, RootOutcome)> {
-        let name = std::sync::Arc::clone(&self.core.name);
-        let failed = |what: String| Error::new(Kind::Library, "define", &name, what);
-        let io = |error: rustix::io::Errno| failed(format!("the file's description in memory: {error}"));
-        let there = self.metadata_file.as_mut().zip(before);
-        let (shadow, before) = there.ok_or_else(|| failed("there is nothing to define in".to_owned()))?;
-        let size = self.core.file.size()?;
-        let marks = if self.root_mark_address.is_some() {
-            marks_to_find(&self.datasets, tree, changes)
-        } else {
-            Vec::new()
-        };
-        let words = marks
-            .iter()
-            .map(|(path, _)| *path)
-            .zip(completion_attribute::marker_values(self.session))
-            .collect();
-        let placed = libhdf5::apply_definitions(&shadow.path(), changes, &self.tree, &words)
-            .map_err(|error| failed(error.to_string()))?;
-        let addresses = completion_attribute::find_marks(shadow, &marks, self.session).map_err(failed)?;
-        let marks: Vec<(String, u64)> =
-            marks.iter().map(|(path, _)| (*path).to_owned()).zip(addresses).collect();
-        let (pieces, pages) = shadow.changes().map_err(io)?;
-        let image = ByteImage { pages: &pages, length: shadow.len().map_err(io)? };
-        // What others may refer to stays where it is.
-        let renewal = tree
-            .values()
-            .all(Hdf5Object::is_plain)
-            .then(|| MetadataCow::new(&image, &pieces, before, &mut self.retired_blocks));
-        let MetadataCow { patch, moves, length } = renewal.flatten().unwrap_or_else(|| MetadataCow {
-            patch: OrderedWrites::new(pieces, before),
-            moves: BlockMoves::default(),
-            length: image.length,
-        });
-        shadow.apply(&patch, length).map_err(io)?;
-        let (outline, phases) = plan_commit(patch, size, length);
-        Ok((DefinitionOutcome { placed, outline }, RootOutcome { phases, marks, moves }))
     }
 
     /// Stores the offsets of completion attributes; an object that is not a dataset is the root.
@@ -350,61 +302,55 @@ impl Hdf5File {
         }
     }
 
-    /// The same, and that blocks have moved, with the marks in them.
-    fn find_marks(&mut self, marks: Vec<(String, u64)>, moves: &BlockMoves) {
-        self.note_marks(marks);
-        let addresses = self.datasets.iter_mut().map(|(_, progress)| &mut progress.address);
-        for address in addresses.chain(&mut self.root_mark_address) {
-            *address = moves.place(*address);
-        }
-    }
-
-    /// Takes definitions that were made for what there is.
-    fn adopt(&mut self, mut tree: ObjectTree, changes: &[Hdf5Definition], placed: Vec<DatasetAddresses>) {
-        for DatasetAddresses { path, known, addresses } in placed {
-            let Some(dataset) = tree.get_mut(&path).and_then(|node| node.dataset.as_mut()) else { continue };
-            match &mut dataset.storage {
-                Storage::Contiguous(address) => {
-                    *address = addresses.first().copied().unwrap_or(UNDEFINED_ADDRESS);
-                }
-                Storage::Chunked(_, all) => {
-                    all.truncate(known as usize);
-                    all.extend(addresses);
-                }
-                Storage::Unsupported(_) => {}
-            }
-        }
+    /// Takes datasets that were defined.
+    fn adopt(&mut self, tree: &ObjectTree, changes: &[Hdf5Definition]) {
         let marked = tree.get("/").is_some_and(|root| root.complete().is_some());
-        // A new definition did not exist before.
         for change in changes {
             if let Hdf5Definition::Dataset(path, _) = change {
                 self.datasets.push((path.clone(), initial_completion(marked.then_some(0))));
             }
         }
-        self.tree = tree;
     }
 }
 
-/// Objects whose marks are to be found, with their values: those of new datasets, and of changed objects, where they may have moved.
-fn marks_to_find<'c>(
-    datasets: &[(String, CompletionState)],
-    tree: &ObjectTree,
-    changes: &'c [Hdf5Definition],
-) -> Vec<(&'c str, u64)> {
-    let mut touched: Vec<(&str, u64)> = Vec::new();
-    let known: HashMap<&str, &CompletionState> =
-        datasets.iter().map(|(path, progress)| (path.as_str(), progress)).collect();
-    let mut seen = HashSet::new();
-    for path in changes.iter().filter_map(|change| match change {
-        Hdf5Definition::Dataset(path, _) | Hdf5Definition::Attribute(path, ..) => Some(path.as_str()),
-        _ => None,
-    }) {
-        let known = known.get(path);
-        let is_new = known.is_none() && tree.get(path).is_some_and(|node| node.dataset.is_some());
-        let marked = is_new || known.is_some_and(|progress| progress.marked) || path == "/";
-        if marked && seen.insert(path) {
-            touched.push((path, known.map_or(0, |progress| progress.complete.load(Ordering::Relaxed))));
+/// Gives the elements of new datasets, and of new chunks, places from the end of the file on, the same on all ranks: the places, and where they
+/// end. None if they are beyond the largest file.
+fn place_data(
+    tree: &mut ObjectTree,
+    changes: &[Hdf5Definition],
+    end: u64,
+) -> Option<(Vec<DatasetAddresses>, u64)> {
+    let (mut at, mut placed, mut seen) = (end, Vec::new(), HashSet::new());
+    let sized = changes.iter().filter(|change| !matches!(change, Hdf5Definition::Attribute(..)));
+    for path in sized.map(Hdf5Definition::path).filter(|path| seen.insert(*path)) {
+        let Some(dataset) = tree.get_mut(path).and_then(|node| node.dataset.as_mut()) else { continue };
+        let size = dataset.datatype.size();
+        let (known, count, bytes) = match &dataset.storage {
+            Storage::Contiguous(_) => (0, 1, dataset.elements()?.checked_mul(size)?),
+            Storage::Chunked(chunk, addresses) => {
+                let chunks = grid(&dataset.shape, chunk).into_iter().try_fold(1, u64::checked_mul)?;
+                let bytes = chunk.iter().try_fold(size, |bytes, length| bytes.checked_mul(*length))?;
+                let known = addresses.len() as u64;
+                (known, chunks.saturating_sub(known), bytes)
+            }
+            Storage::ChunkTable(_) | Storage::Compact(_) | Storage::Unsupported(_) => continue,
+        };
+        let mut addresses = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            if bytes == 0 {
+                addresses.push(UNDEFINED_ADDRESS);
+                continue;
+            }
+            let start = at.checked_next_multiple_of(if bytes >= LARGE { PAGE } else { WORD })?;
+            at = start.checked_add(bytes).filter(|at| *at < 1 << 62)?;
+            addresses.push(start);
         }
+        match &mut dataset.storage {
+            Storage::Contiguous(address) => *address = addresses[0],
+            Storage::Chunked(_, all) => all.extend(&addresses),
+            Storage::ChunkTable(_) | Storage::Compact(_) | Storage::Unsupported(_) => {}
+        }
+        placed.push(DatasetAddresses { path: path.to_owned(), known, addresses });
     }
-    touched
+    Some((placed, at))
 }

@@ -1,6 +1,8 @@
 //! An open HDF5 file.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::Op;
 use aqueduct_comm::agreement::from_root;
@@ -8,15 +10,27 @@ use aqueduct_file::Counters;
 use aqueduct_object::{Object, decode, encode};
 
 use super::completion_attribute::CompletionState;
-use super::metadata::metadata_cow::RetiredBlocks;
-use super::metadata::metadata_file::MetadataFile;
-use super::model::tree::{Dataset, Hdf5Object, ObjectTree};
+use super::filters::chunk_decode::decode_chunk;
+use super::metadata::metadata_store::{MetadataStore, NewAddresses};
+use super::model::chunk_table::StoredChunk;
+use super::model::link::Hdf5Link;
+use super::model::tree::{Dataset, Hdf5Object, ObjectTree, Storage};
 use crate::error::{Error, Kind, Result};
 use crate::format_file::FormatFile;
 
 /// A dataset of an open file, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DatasetId(pub(super) usize);
+
+/// Chunks that were written since the last commit, by dataset and number, the same on all ranks; and where the last one ends.
+#[derive(Debug, Default)]
+pub(super) struct NewChunks {
+    pub(super) chunks: ChunksByDataset,
+    pub(super) end: u64,
+}
+
+/// Where chunks are, by the number of their dataset and their own.
+pub(super) type ChunksByDataset = BTreeMap<usize, BTreeMap<u64, StoredChunk>>;
 
 /// An HDF5 file that all ranks of a communicator have open.
 ///
@@ -27,20 +41,22 @@ pub struct Hdf5File {
     /// Whether space is reserved when a dataset is defined.
     pub(super) reserve: bool,
     pub(super) tree: ObjectTree,
+    /// Soft and external links, by their paths.
+    pub(super) links: BTreeMap<String, Hdf5Link>,
     /// The paths of datasets, by number, and how far each of them is.
     pub(super) datasets: Vec<(String, CompletionState)>,
     /// The offset of the completion attribute of the file; on rank 0, if it has one.
     pub(super) root_mark_address: Option<u64>,
-    /// Where a file ends that was created here and has nothing in it yet.
-    pub(super) empty_file_end: Option<u64>,
-    /// On rank 0, of a file that the library was asked to change.
-    pub(super) metadata_file: Option<MetadataFile>,
-    /// Places in it that later descriptions can have.
-    pub(super) retired_blocks: RetiredBlocks,
-    /// Whether a change of the description failed half-way: what the library knows is not what the file has.
+    /// The metadata of a file that is written; on rank 0.
+    pub(super) metadata: Option<MetadataStore>,
+    /// Chunks that were written and that the metadata does not refer to yet.
+    pub(super) new_chunks: Mutex<NewChunks>,
+    /// How many datasets have chunks with filters.
+    pub(super) filtered_datasets: usize,
+    /// Whether the file has metadata.
+    pub(super) created: bool,
+    /// Whether a change of the metadata failed half-way: what is known of it is not what the file has.
     pub(super) broken: bool,
-    /// How often definitions were made.
-    pub(super) session: u64,
 }
 
 impl std::fmt::Debug for Hdf5File {
@@ -74,6 +90,17 @@ impl Hdf5File {
         &self.tree
     }
 
+    /// Soft, external and user-defined links, by their paths. Soft ones are followed: their objects are in the [tree](Self::tree) too.
+    pub fn links(&self) -> &BTreeMap<String, Hdf5Link> {
+        &self.links
+    }
+
+    /// Why a path has no object: it may be a link that is not followed.
+    fn missing(&self, path: &str, otherwise: String) -> String {
+        let link = super::model::tree::absolute(path).and_then(|path| self.links.get(&path));
+        link.map_or(otherwise, |link| format!("{path:?} is {link}"))
+    }
+
     /// What this rank has done to the file since it was opened.
     pub fn counters(&self) -> Counters {
         self.core.counters()
@@ -84,7 +111,7 @@ impl Hdf5File {
         let known = super::model::tree::absolute(path).and_then(|path| self.tree.get(&path));
         known.ok_or_else(|| {
             let detail = format!("there is no {path:?} among {} groups and datasets", self.tree.len());
-            self.core.error(Kind::NoSuchName, "node", detail)
+            self.core.error(Kind::NoSuchName, "node", self.missing(path, detail))
         })
     }
 
@@ -94,7 +121,7 @@ impl Hdf5File {
         let found = self.datasets.iter().position(|(known, _)| Some(known) == wanted.as_ref());
         found.map(DatasetId).ok_or_else(|| {
             let detail = format!("there is no dataset {path:?} among {}", self.datasets.len());
-            self.core.error(Kind::NoSuchName, "dataset", detail)
+            self.core.error(Kind::NoSuchName, "dataset", self.missing(path, detail))
         })
     }
 
@@ -126,32 +153,104 @@ impl Hdf5File {
         if !self.core.writable {
             return Ok(());
         }
-        let marks = self.due_marks("commit")?;
+        let rows = self.due_marks("commit")?;
+        let marks = self.commit_chunks("commit", rows)?;
         // All ranks know whether there are any.
         if marks.is_empty() { Ok(()) } else { self.write_marks("commit", &[&marks]) }
     }
 
-    /// Syncs the data; the marks that are to be changed then. Collective.
-    fn due_marks(&self, operation: &'static str) -> Result<Vec<(u64, u64)>> {
+    /// Syncs the data; the datasets whose marks are to be changed then, and their rows. Collective.
+    fn due_marks(&self, operation: &'static str) -> Result<Vec<(usize, u64)>> {
         let mine: Vec<u64> =
             self.datasets.iter().map(|(_, progress)| progress.rows_written.load(Ordering::Relaxed)).collect();
         let reached = self.core.comm.allreduce(Op::Max, &mine);
         let reached = reached.map_err(|error| Error::from_comm(operation, &self.core.name, &error))?;
         self.core.sync()?;
         let mut marks = Vec::new();
-        for ((_, progress), rows) in self.datasets.iter().zip(reached) {
+        for (number, ((_, progress), rows)) in self.datasets.iter().zip(reached).enumerate() {
             progress.rows_written.store(rows, Ordering::Relaxed);
             if progress.marked && progress.complete.swap(rows, Ordering::Relaxed) != rows {
-                marks.push((progress.address, rows));
+                marks.push((number, rows));
             }
         }
         Ok(marks)
     }
 
+    /// Lets the metadata refer to chunks that were written, with the marks of their datasets; the marks that are left. Collective.
+    fn commit_chunks(&mut self, operation: &'static str, rows: Vec<(usize, u64)>) -> Result<Vec<(u64, u64)>> {
+        let NewChunks { chunks, end } = std::mem::take(&mut *self.new_chunks());
+        if !chunks.is_empty() {
+            let mut tree = std::mem::take(&mut self.tree);
+            let mut changed = Vec::new();
+            for (number, chunks) in &chunks {
+                let path = &self.datasets[*number].0;
+                let dataset = tree.get_mut(path).and_then(|node| node.dataset.as_mut());
+                if let Some(Storage::ChunkTable(table)) = dataset.map(|dataset| &mut dataset.storage) {
+                    chunks.iter().for_each(|(number, chunk)| table.set(*number, *chunk));
+                }
+                changed.extend(chunks.iter().map(|(number, chunk)| (path.clone(), *number, *chunk)));
+            }
+            let addresses = NewAddresses { placed: &[], chunks: &changed, data_end: end };
+            let outcome = self.commit_metadata(operation, &[], &tree, addresses);
+            self.tree = tree;
+            outcome?;
+        }
+        let is_left = |(number, _): &(usize, u64)| !chunks.contains_key(number);
+        let mark = |(number, rows): (usize, u64)| (self.datasets[number].1.address, rows);
+        Ok(rows.into_iter().filter(is_left).map(mark).collect())
+    }
+
+    /// Chunks that were written since the last commit.
+    pub(super) fn new_chunks(&self) -> MutexGuard<'_, NewChunks> {
+        self.new_chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the file ends; known to rank 0.
+    pub(super) fn file_end(&self) -> u64 {
+        let end = self.metadata.as_ref().map_or(0, MetadataStore::end);
+        end.max(self.new_chunks().end)
+    }
+
+    /// Notes how many datasets have chunks with filters.
+    pub(super) fn note_filters(&mut self) {
+        let filtered = |node: &&Hdf5Object| {
+            node.dataset.as_ref().is_some_and(|dataset| matches!(dataset.storage, Storage::ChunkTable(_)))
+        };
+        self.filtered_datasets = self.tree.values().filter(filtered).count();
+    }
+
+    /// Whether chunks of a dataset have filters, or places of their own.
+    pub(super) fn is_filtered(&self, id: DatasetId) -> bool {
+        let dataset = self.dataset_by_id("write", id);
+        dataset.is_ok_and(|(_, dataset, _)| matches!(dataset.storage, Storage::ChunkTable(_)))
+    }
+
+    /// A chunk of a dataset without its filters; none if it was never written.
+    pub(super) fn read_chunk(&self, number: usize, chunk: u64) -> Result<Option<Vec<u8>>> {
+        let known = self.new_chunks().chunks.get(&number).and_then(|chunks| chunks.get(&chunk).copied());
+        let (path, dataset, _) = self.dataset_by_id("write", DatasetId(number))?;
+        let Storage::ChunkTable(table) = &dataset.storage else { return Ok(None) };
+        let Some(stored) = known.or_else(|| table.find(chunk)) else { return Ok(None) };
+        let bytes = table.chunk.iter().product::<u64>() * dataset.datatype.size();
+        let mut packed = vec![0; stored.size as usize];
+        let count = self.core.file.at(stored.address).read(&mut packed)?.bytes();
+        if count < stored.size {
+            return Err(self.core.truncated_error(stored.size, count, ""));
+        }
+        let damaged = |what| {
+            self.core.error(Kind::Damaged, "write", format!("chunk {chunk} of dataset {path:?}: {what}"))
+        };
+        let mut decoded =
+            decode_chunk(&table.filters, stored.mask, &packed, bytes as usize).map_err(damaged)?.into_owned();
+        decoded.truncate(bytes as usize);
+        Ok(Some(decoded))
+    }
+
     /// Commits, marks the whole file as complete, and closes it. Collective.
-    pub fn close(self) -> Result<()> {
+    pub fn close(mut self) -> Result<()> {
         if self.core.writable {
-            let marks = self.due_marks("close")?;
+            let rows = self.due_marks("close")?;
+            let marks = self.commit_chunks("close", rows)?;
             let whole = self.root_mark_address.filter(|_| self.is_complete().is_some());
             let root: Vec<_> = whole.map(|address| (address, 1)).into_iter().collect();
             self.write_marks("close", &[&marks, &root])?;

@@ -1,11 +1,11 @@
-//! Metadata of a file: written without libhdf5 where possible, otherwise by libhdf5 in a copy; committed by ordered writes.
+//! Metadata of a file: encoded, and changed by copy-on-write.
 
-pub(crate) mod byte_image;
-pub(crate) mod ffi;
-pub(crate) mod libhdf5;
-pub(crate) mod metadata_cow;
-pub(crate) mod metadata_file;
-pub(crate) mod metadata_graph;
-pub(crate) mod metadata_writer;
-pub(crate) mod ordered_writes;
-pub(crate) mod scratch_dir;
+pub(crate) mod block_allocator;
+pub(crate) mod chunk_index;
+pub(crate) mod global_heap;
+pub(crate) mod message_encode;
+pub(crate) mod metadata_load;
+pub(crate) mod metadata_store;
+pub(crate) mod object_header;
+pub(crate) mod superblock;
+pub(crate) mod symbol_table;

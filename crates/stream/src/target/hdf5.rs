@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_formats::Selection;
-use aqueduct_formats::hdf5::{DatasetId, Datatype, Hdf5CreateOptions, Hdf5Definitions, Hdf5File};
+use aqueduct_formats::hdf5::{
+    DatasetId, Datatype, Hdf5Compression, Hdf5CreateOptions, Hdf5DatasetOptions, Hdf5Definitions, Hdf5File,
+};
 
 use super::array_blocks::{array_blocks, arrays, block_portions, is_recorded};
 use super::{ChunkSource, OutputTarget, StepBatch};
@@ -17,6 +19,9 @@ use crate::value::{ValueKind, by_kind};
 const CHUNK: u64 = 1 << 16;
 /// Bytes of the largest chunk: HDF5 limits chunks to less than 4 GiB.
 const LARGEST_CHUNK: u64 = 1 << 30;
+
+/// Rows of fewer bytes are not compressed: a chunk has one row, so that no step writes a chunk of another one again.
+const SMALLEST_COMPRESSED: u64 = 1 << 10;
 
 /// An HDF5 file that is being written; with the feature `hdf5`.
 ///
@@ -67,6 +72,46 @@ pub struct Hdf5Target {
 impl Hdf5Target {
     /// Creates the file. Fails if it exists, unless the output [replaces](Declaration::replaces) it. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declaration>) -> Result<Self> {
+        Self::create_with(comm, name, declared, None)
+    }
+
+    /// Creates a file whose datasets are compressed, each chunk by a rank that writes a part of it. Fails as
+    /// [`create`](Self::create). Collective.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// # use aqueduct_formats::hdf5::Hdf5Compression;
+    /// # use aqueduct_stream::target::Hdf5Target;
+    /// # use aqueduct_stream::{Options, Stream, Streams};
+    /// # Launch::threads(2).run(|world| {
+    /// # let mut streams = Streams::new();
+    /// # let block = [world.rank() as u64, 0];
+    /// # let level = streams.add::<f32>(Stream::array("level", [2, 1000]).block(block, [1, 1000]));
+    /// let mut output = Options::new().create_on(world, "memfs:compressed.h5", &streams, |comm, declared| {
+    ///     let compression = Hdf5Compression::Deflate(4);
+    ///     Ok(Box::new(Hdf5Target::compress(comm, "memfs:compressed.h5", declared, compression)?))
+    /// })?;
+    /// output.step()?.put(level, &[0.5; 1000]).commit()?;
+    /// # output.finish()?;
+    /// # Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn compress(
+        comm: &Comm,
+        name: &str,
+        declared: &Arc<Declaration>,
+        compression: Hdf5Compression,
+    ) -> Result<Self> {
+        Self::create_with(comm, name, declared, Some(compression))
+    }
+
+    fn create_with(
+        comm: &Comm,
+        name: &str,
+        declared: &Arc<Declaration>,
+        compression: Option<Hdf5Compression>,
+    ) -> Result<Self> {
         if let Some(list) = declared.streams().iter().find(|about| about.region == StreamRegion::List) {
             let detail = format!(
                 "stream {:?} is a list, which has no place in a file of arrays; use a stream file, or an object file",
@@ -79,8 +124,10 @@ impl Hdf5Target {
         let mut container = create.create(comm, name)?;
         let (datasets, points) = container.define(|file| {
             let streams = declared.streams();
-            let datasets =
-                streams.iter().map(|about| datasets(file, about)).collect::<Hdf5DefineResult<Vec<_>>>()?;
+            let datasets = streams
+                .iter()
+                .map(|about| datasets(file, about, compression))
+                .collect::<Hdf5DefineResult<Vec<_>>>()?;
             let points =
                 streams.iter().map(|about| points(file, about)).collect::<Hdf5DefineResult<Vec<_>>>()?;
             Ok((datasets, points))
@@ -130,7 +177,11 @@ fn datatype_of(kind: ValueKind) -> Datatype {
 }
 
 /// Defines the datasets of a stream.
-fn datasets(file: &mut Hdf5Definitions<'_>, about: &StreamInfo) -> Hdf5DefineResult<Vec<Option<DatasetId>>> {
+fn datasets(
+    file: &mut Hdf5Definitions<'_>,
+    about: &StreamInfo,
+    compression: Option<Hdf5Compression>,
+) -> Hdf5DefineResult<Vec<Option<DatasetId>>> {
     let mut datasets = Vec::new();
     let boxes = about.boxes();
     for (number, (name, shape)) in arrays(about).into_iter().enumerate() {
@@ -139,11 +190,21 @@ fn datasets(file: &mut Hdf5Definitions<'_>, about: &StreamInfo) -> Hdf5DefineRes
             continue;
         }
         let (path, kind) = (format!("/{name}"), datatype_of(about.stored()));
-        let dataset = if is_recorded(about) {
-            let rows = [&[0], &shape[..]].concat();
-            file.extendible_as(&path, kind, &rows, &chunk(&shape, about.stored().width()))?
-        } else {
-            file.dataset_as(&path, kind, &shape)?
+        let rows = [&[0], &shape[..]].concat();
+        let mut chunk = chunk(&shape, about.stored().width());
+        let bytes = shape.iter().fold(about.stored().width(), |bytes, side| bytes.saturating_mul(*side));
+        let compression = compression.filter(|_| bytes >= SMALLEST_COMPRESSED);
+        if compression.is_some() {
+            chunk[0] = 1;
+        }
+        let options = |chunk: &[u64]| {
+            let options = Hdf5DatasetOptions::new().chunk(chunk);
+            compression.map_or(options.clone(), |compression| options.compress(compression))
+        };
+        let dataset = match (is_recorded(about), compression) {
+            (true, _) => file.dataset_with_as(&path, kind, &rows, &options(&chunk).extendible())?,
+            (false, Some(_)) => file.dataset_with_as(&path, kind, &shape, &options(&chunk[1..]))?,
+            (false, None) => file.dataset_as(&path, kind, &shape)?,
         };
         let reduction = format!("{:?}", about.reduction).to_lowercase();
         file.attribute(&path, "reduction", reduction.as_str())?;

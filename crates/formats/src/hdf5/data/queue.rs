@@ -4,15 +4,19 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use aqueduct_file::layout::{Basic, Layout, Pattern};
-use aqueduct_file::{Request, Source, View};
+use aqueduct_file::{Source, View};
 use aqueduct_object::{Object, encode_all};
 
+use super::filtered_write::FilteredWrite;
 use super::read_queue::{QueuedRead, RawDestination, ReadDestination, scatter};
 use super::storage_map::{StorageMap, StorageRegion, map_storage};
+use super::write_request::{Hdf5WriteRequest, WritePayload, gathered};
 use crate::byte_region::ByteRegion;
 use crate::error::{Kind, Result};
 use crate::hdf5::file::{DatasetId, Hdf5File};
+use crate::hdf5::filters::chunk_encode::unwritable;
 use crate::hdf5::model::datatype::Datatype;
+use crate::hdf5::model::tree::Storage;
 use crate::merge::{MergedRegions, merge_regions};
 use crate::selection::{ArrayBounds, ResolvedSelection, Selection, ValueExtent};
 
@@ -41,25 +45,27 @@ use crate::selection::{ArrayBounds, ResolvedSelection, Selection, ValueExtent};
 /// ```
 #[must_use = "nothing is accessed before `run` or `run_all`"]
 pub struct Hdf5Queue<'q> {
-    file: &'q Hdf5File,
-    puts: Vec<QueuedWrite<'q>>,
+    pub(super) file: &'q Hdf5File,
+    pub(super) puts: Vec<QueuedWrite<'q>>,
     gets: Vec<QueuedRead<'q>>,
+    /// Writes to datasets whose chunks have filters.
+    pub(super) filtered: Vec<FilteredWrite<'q>>,
     /// The first access that cannot be: kept for the run, where all ranks learn of it.
-    failed: Result<()>,
+    pub(super) failed: Result<()>,
 }
 
-struct QueuedWrite<'q> {
-    dataset: usize,
+pub(super) struct QueuedWrite<'q> {
+    pub(super) dataset: usize,
     /// The range of its rows.
-    rows: [u64; 2],
-    places: Vec<StorageRegion>,
-    bytes: Cow<'q, [u8]>,
+    pub(super) rows: [u64; 2],
+    pub(super) places: Vec<StorageRegion>,
+    pub(super) bytes: Cow<'q, [u8]>,
 }
 
 impl Hdf5File {
     /// A queue of accesses.
     pub fn queue(&self) -> Hdf5Queue<'_> {
-        Hdf5Queue { file: self, puts: Vec::new(), gets: Vec::new(), failed: Ok(()) }
+        Hdf5Queue { file: self, puts: Vec::new(), gets: Vec::new(), filtered: Vec::new(), failed: Ok(()) }
     }
 
     /// A part of a dataset whose elements are of this type, and as many as it has.
@@ -77,7 +83,7 @@ impl Hdf5File {
         }
         let (path, dataset, _) = self.dataset_by_id(operation, id)?;
         let stored = &dataset.datatype;
-        if ty.is_some_and(|ty| ty != stored) || stored.foreign().is_some() {
+        if ty.is_some_and(|ty| ty != stored) || (writes && stored.foreign().is_some()) {
             let given = ty.map_or("bytes".to_owned(), ToString::to_string);
             let detail = format!("dataset {path:?} is of type {stored}; {given} is another one");
             return Err(self.core.error(Kind::WrongType, operation, detail));
@@ -90,11 +96,32 @@ impl Hdf5File {
         };
         let bad = |what: String| self.core.error(Kind::BadArgument, operation, what);
         let block = slab.resolve_checked(target, writes, values).map_err(bad)?;
-        let places =
-            if values.values == 0 { Ok(StorageMap::default()) } else { map_storage(dataset, &block) };
+        if writes && let Storage::ChunkTable(table) = &dataset.storage {
+            let why = unwritable(&table.filters).or_else(|| {
+                let foreign = !dataset.conversions.is_empty() || table.plain_edges;
+                foreign.then(|| "it is big-endian, or has chunks without filters at its edges".to_owned())
+            });
+            let refused =
+                |why| self.core.error(Kind::Unsupported, operation, format!("dataset {path:?}: {why}"));
+            return why.map_or(Ok((block, StorageMap::default())), |why| Err(refused(why)));
+        }
+        let new_chunks = self.new_chunks();
+        let new_chunks = new_chunks.chunks.get(&id.0);
+        let places = if values.values == 0 {
+            Ok(StorageMap::default())
+        } else {
+            map_storage(dataset, &block, new_chunks)
+        };
         let kind = if dataset.unreadable().is_some() { Kind::Unsupported } else { Kind::BadArgument };
         let places =
             places.map_err(|what| self.core.error(kind, operation, format!("dataset {path:?}: {what}")))?;
+        if writes && !(dataset.conversions.is_empty() && places.packed.is_empty()) {
+            let detail = format!(
+                "dataset {path:?} is only read here: it is big-endian, compact or has filters; write to a copy that \
+                 `h5repack -f NONE -l CONTI` makes"
+            );
+            return Err(self.core.error(Kind::Unsupported, operation, detail));
+        }
         if writes && !places.gaps.is_empty() {
             let detail = format!(
                 "dataset {path:?}: a part of it was never given a place in the file, and is only read here; the program that \
@@ -205,6 +232,8 @@ impl<'q> Hdf5Queue<'q> {
                 let rows = [block.start.first().copied().unwrap_or(0), block.rows()];
                 if !places.is_empty() {
                     self.puts.push(QueuedWrite { dataset: id.0, rows, places, bytes: bytes() });
+                } else if self.file.is_filtered(id) && !block.count.contains(&0) {
+                    self.filtered.push(FilteredWrite { dataset: id.0, rows: rows[1], block, bytes: bytes() });
                 }
             }
             Err(error) => self.failed = self.failed.clone().and(Err(error)),
@@ -256,8 +285,8 @@ impl<'q> Hdf5Queue<'q> {
         cut: Result<(StorageMap, usize)>,
         values: Box<dyn ReadDestination + 'q>,
     ) -> &mut Self {
-        let fill = self.file.dataset_by_id("read", id).map(|(_, dataset, _)| dataset.fill.clone());
-        match cut.and_then(|(places, bytes)| Ok(QueuedRead { places, bytes, fill: fill?, values })) {
+        let dataset = self.file.dataset_by_id("read", id).map(|(_, dataset, _)| dataset);
+        match cut.and_then(|(places, bytes)| Ok(QueuedRead { places, bytes, dataset: dataset?, values })) {
             Ok(get) if get.bytes > 0 => self.gets.push(get),
             Ok(_) => {}
             Err(error) => self.failed = self.failed.clone().and(Err(error)),
@@ -278,7 +307,7 @@ impl<'q> Hdf5Queue<'q> {
 
     /// How many accesses wait.
     pub fn len(&self) -> usize {
-        self.puts.len() + self.gets.len()
+        self.puts.len() + self.filtered.len() + self.gets.len()
     }
 
     /// Whether none waits.
@@ -290,6 +319,10 @@ impl<'q> Hdf5Queue<'q> {
     pub fn run(mut self) -> Result<()> {
         let (puts, gets) = self.plan()?;
         let container = self.file;
+        if !self.filtered.is_empty() {
+            let detail = "chunks with filters are written together; write them with `all` or `run_all`";
+            return Err(container.core.error(Kind::BadArgument, "write", detail));
+        }
         if let (_, true) = self.find_overwritten() {
             let detail = "rows that are complete would change; write them together, with `all` or `run_all`";
             return Err(container.core.error(Kind::BadArgument, "write", detail));
@@ -311,6 +344,7 @@ impl<'q> Hdf5Queue<'q> {
     /// Does the accesses of all ranks as one collective write and one collective read. Collective; a rank may have nothing to do.
     pub fn run_all(mut self) -> Result<()> {
         let container = self.file;
+        let filtered = self.encode_filtered()?;
         let planned = self.plan().and_then(|(puts, gets)| Ok((puts, gets, self.items()?)));
         let (lowest, undone) = self.find_overwritten();
         let numbers = [(!self.puts.is_empty()).into(), (!self.gets.is_empty()).into(), undone.into()];
@@ -329,6 +363,7 @@ impl<'q> Hdf5Queue<'q> {
                 None => file.with_view(&nothing).all().write(&[0u8; 0])?,
             };
             self.note_rows_written();
+            container.publish_chunks(filtered);
         }
         if any_gets > 0 {
             let view = gets.as_ref().map_or(&nothing, |(view, _)| view);
@@ -359,6 +394,7 @@ impl<'q> Hdf5Queue<'q> {
     #[doc(alias = "H5Dwrite_async")]
     pub fn start_all(mut self) -> Result<Hdf5WriteRequest<'q>> {
         let container = self.file;
+        let filtered = self.encode_filtered()?;
         let planned = self.plan().and_then(|(puts, _)| {
             if !self.gets.is_empty() {
                 return Err(container.core.error(
@@ -379,8 +415,10 @@ impl<'q> Hdf5Queue<'q> {
         let nothing = View::default();
         let view = puts.as_ref().map_or(&nothing, |(view, _)| view);
         let request = container.core.file.with_view(view).all().start_write(bytes)?;
-        let written = self.puts.iter().map(|put| (put.dataset, put.rows[1])).collect();
-        Ok(Hdf5WriteRequest { file: container, request, written })
+        let direct = self.puts.iter().map(|put| (put.dataset, put.rows[1]));
+        let compressed = self.filtered.iter().map(|write| (write.dataset, write.rows));
+        let written = direct.chain(compressed).collect();
+        Ok(Hdf5WriteRequest { file: container, request, written, filtered })
     }
 
     #[expect(clippy::type_complexity, reason = "writes and reads, taken apart at once")]
@@ -398,6 +436,9 @@ impl<'q> Hdf5Queue<'q> {
     fn note_rows_written(&self) {
         for put in &self.puts {
             self.file.note_rows_written(put.dataset, put.rows[1]);
+        }
+        for write in &self.filtered {
+            self.file.note_rows_written(write.dataset, write.rows);
         }
     }
 
@@ -443,56 +484,9 @@ impl<'q> Hdf5Queue<'q> {
     }
 }
 
-/// Bytes of a write: those that a pattern has in memory, which has been checked to hold them.
-struct WritePayload<'q> {
-    pattern: Pattern,
-    memory: &'q [u8],
-}
-
-impl WritePayload<'_> {
-    fn gather(&self, from: u64, out: &mut [u8]) {
-        self.pattern.gather(self.memory, from, out).expect("a pattern is checked against its memory");
-    }
-}
-
-/// The bytes of all writes in one piece, in the order of the file.
-fn gathered(combined: &MergedRegions, items: &[WritePayload<'_>]) -> Vec<u8> {
-    let mut bytes = vec![0; combined.bytes as usize];
-    for share in &combined.shares {
-        let length = (share.bytes.end - share.bytes.start) as usize;
-        items[share.item]
-            .gather(share.bytes.start, &mut bytes[share.at as usize..share.at as usize + length]);
-    }
-    bytes
-}
-
 impl Hdf5File {
     /// Notes that rows are written up to this one.
-    fn note_rows_written(&self, dataset: usize, rows: u64) {
+    pub(super) fn note_rows_written(&self, dataset: usize, rows: u64) {
         self.datasets[dataset].1.rows_written.fetch_max(rows, Ordering::Relaxed);
-    }
-}
-
-/// Writes under way; see [`Hdf5Queue::start_all`].
-#[must_use = "a request that is not waited for may not be written"]
-pub struct Hdf5WriteRequest<'q> {
-    file: &'q Hdf5File,
-    request: Request<Vec<u8>>,
-    written: Vec<(usize, u64)>,
-}
-
-impl Hdf5WriteRequest<'_> {
-    /// Waits until it is done. Collective: it succeeds on all ranks or on none.
-    pub fn wait(self) -> Result<()> {
-        self.request.wait()?;
-        for (dataset, rows) in self.written {
-            self.file.note_rows_written(dataset, rows);
-        }
-        Ok(())
-    }
-
-    /// Whether it is done.
-    pub fn is_done(&self) -> bool {
-        self.request.is_done()
     }
 }

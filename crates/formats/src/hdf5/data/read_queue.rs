@@ -2,18 +2,20 @@
 
 use aqueduct_object::{Object, bytes_mut, decode_all};
 
+use super::packed_chunk::unpack;
 use super::storage_map::StorageMap;
 use crate::byte_region::ByteRegion;
 use crate::error::{Kind, Result};
 use crate::hdf5::file::Hdf5File;
+use crate::hdf5::model::element_conversion::convert_elements;
+use crate::hdf5::model::tree::Dataset;
 use crate::merge::MergedRegions;
 
 /// A read that waits.
 pub(crate) struct QueuedRead<'q> {
     pub(crate) places: StorageMap,
     pub(crate) bytes: usize,
-    /// The fill value of unwritten elements as bytes; none for zeros.
-    pub(crate) fill: Vec<u8>,
+    pub(crate) dataset: &'q Dataset,
     pub(crate) values: Box<dyn ReadDestination + 'q>,
 }
 
@@ -54,8 +56,9 @@ impl ReadDestination for RawDestination<'_> {
 impl QueuedRead<'_> {
     /// The memory that the bytes of the file can be read into as they are: it is whole, and of one place.
     pub(crate) fn straight(&mut self) -> Option<&mut [u8]> {
-        let StorageMap { regions: places, gaps } = &self.places;
-        let whole = matches!(&places[..], [place] if place.memory.strides.is_empty()) && gaps.is_empty();
+        let StorageMap { regions: places, gaps, packed } = &self.places;
+        let one = matches!(&places[..], [place] if place.memory.strides.is_empty());
+        let whole = one && gaps.is_empty() && packed.is_empty() && self.dataset.conversions.is_empty();
         if whole { self.values.memory() } else { None }
     }
 }
@@ -90,8 +93,10 @@ pub(crate) fn scatter(
             outcome.map_err(|error| bad(error.to_string()))?;
         }
         for gap in &get.places.gaps {
-            fill(gap, &get.fill, memory);
+            fill(gap, &get.dataset.fill, memory);
         }
+        unpack(&container.core, get.dataset, &get.places.packed, memory)?;
+        convert_elements(&get.dataset.conversions, get.dataset.datatype.size() as usize, memory);
         if !decoded.is_empty() {
             get.values.take(&decoded).map_err(bad)?;
         }

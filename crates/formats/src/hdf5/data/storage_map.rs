@@ -1,6 +1,10 @@
 //! Places: which bytes of the file, and of memory, a part of a dataset has. Pure.
 
+use super::packed_chunk::{PackedChunk, StridedCopy};
+use std::collections::BTreeMap;
+
 use crate::byte_region::{ByteRegion, RegionStride};
+use crate::hdf5::model::chunk_table::{ChunkTable, StoredChunk};
 use crate::hdf5::model::tree::{Dataset, Storage, UNDEFINED_ADDRESS, grid};
 use crate::selection::{PerDimension, ResolvedSelection};
 
@@ -17,25 +21,65 @@ pub(crate) struct StorageMap {
     pub(crate) regions: Vec<StorageRegion>,
     /// The memory of unwritten elements, which have no storage in the file.
     pub(crate) gaps: Vec<ByteRegion>,
+    /// Chunks that are decoded first.
+    pub(crate) packed: Vec<PackedChunk>,
 }
 
 /// The storage of a part, which is inside the dataset, not empty, and fits in memory.
-pub(crate) fn map_storage(dataset: &Dataset, block: &ResolvedSelection) -> Result<StorageMap, String> {
+///
+/// `new` has chunks that were written since the metadata was.
+pub(crate) fn map_storage(
+    dataset: &Dataset,
+    block: &ResolvedSelection,
+    new: Option<&BTreeMap<u64, StoredChunk>>,
+) -> Result<StorageMap, String> {
     let size = dataset.datatype.size();
     match &dataset.storage {
         Storage::Contiguous(address) => {
-            let sub = ChunkOverlap {
-                first: block.start.clone(),
-                memory: PerDimension::from_elem(0, block.count.len()),
-                count: block.count.clone(),
-            };
             let mut places = StorageMap::default();
-            places.add(size, *address, &dataset.shape, &sub, block)?;
+            places.add(size, *address, &dataset.shape, &whole(block), block)?;
             Ok(places)
         }
-        Storage::Chunked(chunk, addresses) => chunked(size, chunk, addresses, dataset, block),
+        Storage::Compact(_) => {
+            let mut places = StorageMap::default();
+            places.pack(size, None, false, &dataset.shape, &whole(block), block)?;
+            Ok(places)
+        }
+        Storage::Chunked(chunk, addresses) => chunked(chunk, dataset, block, |places, number, sub| {
+            let address = addresses.get(number as usize).copied().unwrap_or(UNDEFINED_ADDRESS);
+            places.add(size, address, chunk, sub, block)
+        }),
+        Storage::ChunkTable(table) => chunked(&table.chunk, dataset, block, |places, number, sub| match new
+            .and_then(|new| new.get(&number).copied())
+            .or_else(|| table.find(number))
+        {
+            None => places.add(size, UNDEFINED_ADDRESS, &table.chunk, sub, block),
+            Some(stored) => {
+                let plain = table.plain_edges && is_at_edge(table, &dataset.shape, number);
+                places.pack(size, Some(stored), plain, &table.chunk, sub, block)
+            }
+        }),
         Storage::Unsupported(why) => Err(why.clone()),
     }
+}
+
+/// All of a block, as one piece of storage.
+fn whole(block: &ResolvedSelection) -> ChunkOverlap {
+    ChunkOverlap {
+        first: block.start.clone(),
+        memory: PerDimension::from_elem(0, block.count.len()),
+        count: block.count.clone(),
+    }
+}
+
+/// Whether a chunk is partly outside of the dataset.
+fn is_at_edge(table: &ChunkTable, shape: &[u64], mut number: u64) -> bool {
+    let counts = grid(shape, &table.chunk);
+    (0..shape.len()).rev().any(|at| {
+        let place = number % counts[at].max(1);
+        number /= counts[at].max(1);
+        (place + 1).saturating_mul(table.chunk[at]) > shape[at]
+    })
 }
 
 /// What a chunk has of a block: where it begins in the chunk and in the block, and how many there are, in each dimension.
@@ -82,8 +126,31 @@ impl StorageMap {
     }
 }
 
+impl StorageMap {
+    /// One chunk that is decoded, of a shape.
+    fn pack(
+        &mut self,
+        size: u64,
+        stored: Option<StoredChunk>,
+        plain: bool,
+        shape: &[u64],
+        sub: &ChunkOverlap,
+        block: &ResolvedSelection,
+    ) -> Result<(), String> {
+        let (strides, inner) = (strides(size, shape)?, strides(size, &block.count)?);
+        let mut copy = StridedCopy { from: 0, to: 0, steps: PerDimension::new(), run: size };
+        for at in 0..shape.len() {
+            copy.from += sub.first[at] * strides[at];
+            copy.to += sub.memory[at] * inner[at];
+            copy.steps.push((sub.count[at], strides[at].saturating_mul(block.stride[at]), inner[at]));
+        }
+        self.packed.push(PackedChunk { stored, plain, copy: copy.joined() });
+        Ok(())
+    }
+}
+
 /// Bytes from one to the next in each dimension.
-fn strides(size: u64, shape: &[u64]) -> Result<PerDimension<u64>, String> {
+pub(crate) fn strides(size: u64, shape: &[u64]) -> Result<PerDimension<u64>, String> {
     let mut strides = PerDimension::from_elem(size, shape.len());
     for at in (1..shape.len()).rev() {
         let stride = strides[at].checked_mul(shape[at]).filter(|stride| i64::try_from(*stride).is_ok());
@@ -92,13 +159,12 @@ fn strides(size: u64, shape: &[u64]) -> Result<PerDimension<u64>, String> {
     Ok(strides)
 }
 
-/// The part in each chunk.
+/// The part in each chunk, which `add` puts into the map by the number of the chunk.
 fn chunked(
-    size: u64,
     chunk: &[u64],
-    addresses: &[u64],
     dataset: &Dataset,
     block: &ResolvedSelection,
+    add: impl Fn(&mut StorageMap, u64, &ChunkOverlap) -> Result<(), String>,
 ) -> Result<StorageMap, String> {
     let rank = chunk.len();
     let cuts: Vec<Vec<(u64, u64, u64, u64)>> = (0..rank)
@@ -109,14 +175,17 @@ fn chunked(
     let mut which = vec![0; rank];
     loop {
         let chosen: Vec<_> = which.iter().zip(&cuts).map(|(which, cuts)| cuts[*which]).collect();
-        let number = chosen.iter().zip(&grid).fold(0, |number, (cut, count)| number * count + cut.0);
+        let number = chosen
+            .iter()
+            .zip(&grid)
+            .try_fold(0u64, |number, (cut, count)| number.checked_mul(*count)?.checked_add(cut.0));
+        let number = number.ok_or("it has more chunks than can be counted")?;
         let sub = ChunkOverlap {
             first: chosen.iter().map(|cut| cut.1).collect(),
             memory: chosen.iter().map(|cut| cut.2).collect(),
             count: chosen.iter().map(|cut| cut.3).collect(),
         };
-        let address = addresses.get(number as usize).copied().unwrap_or(UNDEFINED_ADDRESS);
-        places.add(size, address, chunk, &sub, block)?;
+        add(&mut places, number, &sub)?;
         // The next one, the last dimension first.
         let Some(at) = (0..rank).rev().find(|at| which[*at] + 1 < cuts[*at].len()) else { return Ok(places) };
         which[at] += 1;
@@ -125,7 +194,7 @@ fn chunked(
 }
 
 /// One dimension cut by chunks: which chunk, where it begins in it, where in the block, how many.
-fn split_by_chunks(start: u64, count: u64, stride: u64, chunk: u64) -> Vec<(u64, u64, u64, u64)> {
+pub(crate) fn split_by_chunks(start: u64, count: u64, stride: u64, chunk: u64) -> Vec<(u64, u64, u64, u64)> {
     let (mut cuts, mut done) = (Vec::new(), 0);
     while done < count {
         let at = start + done * stride;
@@ -174,9 +243,11 @@ mod tests {
             };
             let storage = Storage::Chunked(chunk.to_vec(), addresses.clone());
             let (datatype, fill) = (Datatype::UInt(2), Vec::new());
-            let dataset = Dataset { datatype, shape: shape.to_vec(), extendible: true, storage, fill };
+            let (shape_of, limits, conversions) = (shape.to_vec(), Vec::new(), Vec::new());
+            let dataset =
+                Dataset { datatype, shape: shape_of, extendible: true, storage, fill, limits, conversions };
             let mut found = vec![None; (taken[0] * taken[1]) as usize];
-            let StorageMap { regions: places, gaps } = map_storage(&dataset, &block).unwrap();
+            let StorageMap { regions: places, gaps, .. } = map_storage(&dataset, &block, None).unwrap();
             for byte in gaps.iter().flat_map(bytes).step_by(2) {
                 assert!(found[byte as usize / 2].replace(UNDEFINED_ADDRESS).is_none(), "seed {seed}: twice");
             }

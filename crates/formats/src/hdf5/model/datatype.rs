@@ -4,9 +4,6 @@ use std::fmt;
 
 use aqueduct_object::Object;
 use aqueduct_object::schema::{Schema, Type};
-use hdf5_metno::types::{
-    CompoundField, CompoundType, EnumMember, EnumType, FloatSize, IntSize, TypeDescriptor,
-};
 
 /// The type of a dataset's elements: little-endian, without implicit padding.
 #[derive(Clone, Debug, PartialEq, Eq, Object)]
@@ -29,6 +26,8 @@ pub enum Datatype {
     Text(u64),
     /// Variable-length text, which is stored in a heap of the file: read by [`Hdf5File::read_vlen_strings`](crate::hdf5::Hdf5File::read_vlen_strings).
     VlenText,
+    /// Bytes without a meaning for this library, such as references: what they are called, and how many.
+    Opaque(String, u64),
     /// Something that is not accessed here: what it is called, and its bytes.
     Other(String, u64),
 }
@@ -56,70 +55,12 @@ impl Datatype {
         match self {
             Self::Bool => 1,
             Self::Int(size) | Self::UInt(size) | Self::Float(size) | Self::Enum(size, _) => u64::from(*size),
-            Self::Compound(size, _) | Self::Text(size) | Self::Other(_, size) => *size,
+            Self::Compound(size, _) | Self::Text(size) | Self::Opaque(_, size) | Self::Other(_, size) => {
+                *size
+            }
             // A length, the address of a heap, and a number in it.
             Self::VlenText => 16,
             Self::Array(of, count) => of.size().saturating_mul(*count),
-        }
-    }
-
-    /// As the library has it.
-    pub(crate) fn descriptor(&self) -> Result<TypeDescriptor, String> {
-        let int =
-            |size: u32| IntSize::from_int(size as usize).ok_or_else(|| format!("an integer of {size} bytes"));
-        let float =
-            |size: u32| FloatSize::from_int(size as usize).ok_or_else(|| format!("a number of {size} bytes"));
-        Ok(match self {
-            Self::Int(size) => TypeDescriptor::Integer(int(*size)?),
-            Self::UInt(size) => TypeDescriptor::Unsigned(int(*size)?),
-            Self::Float(size) => TypeDescriptor::Float(float(*size)?),
-            Self::Bool => TypeDescriptor::Boolean,
-            Self::Enum(size, members) => {
-                let members =
-                    members.iter().map(|(name, value)| EnumMember { name: name.clone(), value: *value });
-                TypeDescriptor::Enum(EnumType {
-                    size: int(*size)?,
-                    signed: false,
-                    members: members.collect(),
-                })
-            }
-            Self::Compound(size, fields) => {
-                let field = |(index, (name, offset, ty)): (usize, &(String, u64, Self))| {
-                    Ok::<_, String>(CompoundField::new(name, ty.descriptor()?, *offset as usize, index))
-                };
-                let fields = fields.iter().enumerate().map(field).collect::<Result<Vec<_>, _>>()?;
-                TypeDescriptor::Compound(CompoundType { fields, size: *size as usize })
-            }
-            Self::Array(of, count) => TypeDescriptor::FixedArray(Box::new(of.descriptor()?), *count as usize),
-            Self::Text(size) => TypeDescriptor::FixedUnicode(*size as usize),
-            Self::VlenText => TypeDescriptor::VarLenUnicode,
-            Self::Other(name, _) => return Err(name.clone()),
-        })
-    }
-
-    /// What the library has.
-    pub(crate) fn from_descriptor(descriptor: &TypeDescriptor) -> Self {
-        match descriptor {
-            TypeDescriptor::Integer(size) => Self::Int(*size as u32),
-            TypeDescriptor::Unsigned(size) => Self::UInt(*size as u32),
-            TypeDescriptor::Float(size) => Self::Float(*size as u32),
-            TypeDescriptor::Boolean => Self::Bool,
-            TypeDescriptor::Enum(choice) if !choice.signed => {
-                let members = choice.members.iter().map(|member| (member.name.clone(), member.value));
-                Self::Enum(choice.size as u32, members.collect())
-            }
-            TypeDescriptor::Compound(compound) => {
-                let field = |field: &CompoundField| {
-                    (field.name.clone(), field.offset as u64, Self::from_descriptor(&field.ty))
-                };
-                Self::Compound(compound.size as u64, compound.fields.iter().map(field).collect())
-            }
-            TypeDescriptor::FixedArray(of, count) => {
-                Self::Array(Box::new(Self::from_descriptor(of)), *count as u64)
-            }
-            TypeDescriptor::FixedAscii(size) | TypeDescriptor::FixedUnicode(size) => Self::Text(*size as u64),
-            TypeDescriptor::VarLenAscii | TypeDescriptor::VarLenUnicode => Self::VlenText,
-            other => Self::Other(other.to_string(), other.size() as u64),
         }
     }
 
@@ -188,6 +129,7 @@ impl fmt::Display for Datatype {
             Self::Float(size) => write!(f, "f{}", size * 8),
             Self::Bool => f.write_str("bool"),
             Self::Text(size) => write!(f, "text of {size} bytes"),
+            Self::Opaque(name, size) => write!(f, "{name} of {size} bytes"),
             Self::Other(name, _) => f.write_str(name),
             Self::VlenText => f.write_str(VLEN_TEXT),
             Self::Array(of, count) => write!(f, "[{of}; {count}]"),
@@ -223,7 +165,6 @@ mod tests {
         let ty = Datatype::of::<Outer>().unwrap();
         assert_eq!(Some(ty.size()), Outer::schema().size());
         assert!(ty.to_string().starts_with("{flag: bool, inner: {"), "{ty}");
-        assert_eq!(Datatype::from_descriptor(&ty.descriptor().unwrap()), ty);
     }
 
     #[test]

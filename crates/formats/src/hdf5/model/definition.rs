@@ -3,6 +3,7 @@
 use aqueduct_object::Object;
 
 use super::attribute::Hdf5Attribute;
+use super::chunk_table::ChunkFilter;
 use super::datatype::Datatype;
 
 /// One definition.
@@ -15,6 +16,18 @@ pub(crate) enum Hdf5Definition {
     Attribute(String, String, Hdf5Attribute),
 }
 
+impl Hdf5Definition {
+    /// The object that it defines or changes.
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            Self::Group(path)
+            | Self::Dataset(path, _)
+            | Self::Extend(path, _)
+            | Self::Attribute(path, ..) => path,
+        }
+    }
+}
+
 /// A dataset to be made.
 #[derive(Clone, Debug, PartialEq, Object)]
 pub(crate) struct NewDataset {
@@ -22,9 +35,10 @@ pub(crate) struct NewDataset {
     pub(crate) shape: Vec<u64>,
     pub(crate) extendible: bool,
     pub(crate) chunk: Option<Vec<u64>>,
+    pub(crate) filters: Vec<ChunkFilter>,
 }
 
-/// Where the library has put a dataset.
+/// Where a dataset is.
 #[derive(Clone, Debug, PartialEq, Object)]
 pub(crate) struct DatasetAddresses {
     pub(crate) path: String,

@@ -12,10 +12,12 @@ pub fn numbers(ty: &Datatype, bytes: &[u8]) -> Option<Vec<f64>> {
         Datatype::Int(2) => each(bytes, |bytes| f64::from(i16::from_le_bytes(bytes))),
         Datatype::Int(4) => each(bytes, |bytes| f64::from(i32::from_le_bytes(bytes))),
         Datatype::Int(8) => each(bytes, |bytes| i64::from_le_bytes(bytes) as f64),
-        Datatype::UInt(1) | Datatype::Bool => each(bytes, |bytes| f64::from(u8::from_le_bytes(bytes))),
-        Datatype::UInt(2) => each(bytes, |bytes| f64::from(u16::from_le_bytes(bytes))),
+        Datatype::UInt(1) | Datatype::Enum(1, _) | Datatype::Bool => {
+            each(bytes, |bytes| f64::from(u8::from_le_bytes(bytes)))
+        }
+        Datatype::UInt(2) | Datatype::Enum(2, _) => each(bytes, |bytes| f64::from(u16::from_le_bytes(bytes))),
         Datatype::UInt(4) | Datatype::Enum(4, _) => each(bytes, |bytes| f64::from(u32::from_le_bytes(bytes))),
-        Datatype::UInt(8) => each(bytes, |bytes| u64::from_le_bytes(bytes) as f64),
+        Datatype::UInt(8) | Datatype::Enum(8, _) => each(bytes, |bytes| u64::from_le_bytes(bytes) as f64),
         Datatype::Float(4) => each(bytes, |bytes| f64::from(f32::from_le_bytes(bytes))),
         Datatype::Float(8) => each(bytes, f64::from_le_bytes),
         Datatype::Array(of, _) => return numbers(of, bytes),

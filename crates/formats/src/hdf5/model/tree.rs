@@ -5,13 +5,18 @@ use std::collections::BTreeMap;
 use aqueduct_object::Object;
 
 use super::attribute::Hdf5Attribute;
+use super::chunk_table::{ChunkFilter, ChunkTable};
 use super::datatype::Datatype;
+use super::element_conversion::ElementConversion;
 
 /// The attribute with the number of complete rows of a dataset; of the root group, whether the file is complete.
 pub const COMPLETION_ATTRIBUTE: &str = "aqueduct_complete";
 
 /// The address of what has none.
 pub(crate) const UNDEFINED_ADDRESS: u64 = u64::MAX;
+
+/// The limit of a dimension without one.
+pub(crate) const UNLIMITED: u64 = u64::MAX;
 
 /// All groups and datasets, by their paths; the root is `/`.
 pub type ObjectTree = BTreeMap<String, Hdf5Object>;
@@ -36,8 +41,12 @@ pub struct Dataset {
     pub extendible: bool,
     /// Where its bytes are.
     pub(crate) storage: Storage,
-    /// The fill value of unwritten elements as bytes; none for zeros.
+    /// The fill value of unwritten elements as bytes of the file; none for zeros.
     pub(crate) fill: Vec<u8>,
+    /// The largest length of each dimension, [`UNLIMITED`] for no limit; empty if all of them are fixed.
+    pub(crate) limits: Vec<u64>,
+    /// What is changed in each stored element when it is read.
+    pub(crate) conversions: Vec<ElementConversion>,
 }
 
 /// Where the bytes of a dataset are.
@@ -47,6 +56,10 @@ pub(crate) enum Storage {
     Contiguous(u64),
     /// In chunks of this shape, at these addresses: the last dimension of chunks side by side. Unwritten ones are [`UNDEFINED_ADDRESS`].
     Chunked(Vec<u64>, Vec<u64>),
+    /// In chunks that have filters, or of which the file has only some.
+    ChunkTable(ChunkTable),
+    /// These bytes of the metadata.
+    Compact(Vec<u8>),
     /// Not where they could be accessed, and why.
     Unsupported(String),
 }
@@ -55,13 +68,6 @@ impl Hdf5Object {
     /// A group without attributes.
     pub(crate) fn group() -> Self {
         Self { attributes: BTreeMap::new(), dataset: None }
-    }
-
-    /// Whether nothing in it could refer to other objects.
-    pub(crate) fn is_plain(&self) -> bool {
-        let plain = |attribute: &Hdf5Attribute| !matches!(attribute, Hdf5Attribute::Other(_));
-        self.attributes.values().all(plain)
-            && self.dataset.as_ref().is_none_or(|dataset| dataset.datatype.foreign().is_none())
     }
 
     /// The value of an attribute.
@@ -80,8 +86,22 @@ impl Dataset {
     pub fn chunk(&self) -> Option<&[u64]> {
         match &self.storage {
             Storage::Chunked(chunk, _) => Some(chunk),
+            Storage::ChunkTable(table) => Some(&table.chunk),
             _ => None,
         }
+    }
+
+    /// The filters of its chunks, in the order in which they were applied.
+    pub fn filters(&self) -> &[ChunkFilter] {
+        match &self.storage {
+            Storage::ChunkTable(table) => &table.filters,
+            _ => &[],
+        }
+    }
+
+    /// Whether a dimension can be extended without a limit.
+    pub fn is_unlimited(&self, dimension: usize) -> bool {
+        self.limits.get(dimension) == Some(&UNLIMITED)
     }
 
     /// How many rows it has: the length of its first dimension; one for a single value.
@@ -110,16 +130,20 @@ impl Dataset {
         match &self.storage {
             Storage::Contiguous(address) => placed(&[*address], size(&self.shape)),
             Storage::Chunked(chunk, addresses) => placed(addresses, size(chunk)),
-            Storage::Unsupported(_) => Vec::new(),
+            Storage::ChunkTable(table) => {
+                table.addresses.iter().copied().zip(table.sizes.iter().copied()).collect()
+            }
+            Storage::Compact(_) | Storage::Unsupported(_) => Vec::new(),
         }
     }
 
-    /// Whether some elements are unwritten and have no storage in the file.
+    /// Whether elements need not have bytes in the file: unwritten ones, and those of filtered chunks.
     pub fn is_sparse(&self) -> bool {
         match &self.storage {
             Storage::Contiguous(address) => *address == UNDEFINED_ADDRESS,
             Storage::Chunked(_, addresses) => addresses.contains(&UNDEFINED_ADDRESS),
-            Storage::Unsupported(_) => false,
+            Storage::ChunkTable(_) => true,
+            Storage::Compact(_) | Storage::Unsupported(_) => false,
         }
     }
 

@@ -1,0 +1,113 @@
+//! How a dataset is stored: its chunks and their filters.
+
+use super::chunk_table::ChunkFilter;
+use super::datatype::Datatype;
+use crate::hdf5::filters::chunk_encode::filter_id;
+
+/// Compression of the chunks of a dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hdf5Compression {
+    /// Deflate (`gzip` of h5py) with a level from 1 to 9; every HDF5 reader has it.
+    Deflate(u32),
+    /// Zstandard with a level from 1 to 22: faster; readers need a plugin (`hdf5plugin` of Python).
+    Zstd(u32),
+}
+
+impl Default for Hdf5Compression {
+    /// Deflate with level 4, as h5py.
+    fn default() -> Self {
+        Self::Deflate(4)
+    }
+}
+
+/// How a dataset is stored. By default it is in one piece and has its full size from the start.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_formats::hdf5::{Hdf5Compression, Hdf5CreateOptions, Hdf5DatasetOptions};
+///
+/// Launch::threads(2).run(|world| {
+///     let mut file = Hdf5CreateOptions::new().replace().create(world, "memfs:compressed.h5")?;
+///     let options = Hdf5DatasetOptions::new().chunk(&[16, 64]).compress(Hdf5Compression::Deflate(6)).checksum();
+///     let grid = file.define(|file| file.dataset_with::<f32>("/grid", &[32, 64], &options))?;
+///     let first = 16 * world.rank() as u64;
+///     // Each rank compresses its own chunks.
+///     file.at(grid, [first..first + 16, 0..64]).all().write(&[0.5f32; 16 * 64])?;
+///     file.close()
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hdf5DatasetOptions {
+    pub(crate) chunk: Option<Vec<u64>>,
+    pub(crate) extendible: bool,
+    compression: Option<Hdf5Compression>,
+    unshuffled: bool,
+    checksum: bool,
+}
+
+impl Hdf5DatasetOptions {
+    /// In one piece, of full size.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// In chunks of this shape. A rank that writes whole chunks exchanges nothing with others.
+    #[doc(alias = "H5Pset_chunk")]
+    #[must_use]
+    pub fn chunk(mut self, shape: &[u64]) -> Self {
+        self.chunk = Some(shape.to_vec());
+        self
+    }
+
+    /// The first dimension can be extended; needs chunks.
+    #[must_use]
+    pub fn extendible(mut self) -> Self {
+        self.extendible = true;
+        self
+    }
+
+    /// Compresses chunks, after their bytes were shuffled; needs chunks. Such a dataset is written by collective calls.
+    #[doc(alias = "H5Pset_deflate")]
+    #[must_use]
+    pub fn compress(mut self, compression: Hdf5Compression) -> Self {
+        self.compression = Some(compression);
+        self
+    }
+
+    /// Compresses chunks as they are, for elements whose bytes are not alike.
+    #[must_use]
+    pub fn without_shuffle(mut self) -> Self {
+        self.unshuffled = true;
+        self
+    }
+
+    /// Adds a checksum to each chunk, which readers verify; needs chunks.
+    #[doc(alias = "H5Pset_fletcher32")]
+    #[must_use]
+    pub fn checksum(mut self) -> Self {
+        self.checksum = true;
+        self
+    }
+
+    /// The filters in the order in which they are applied.
+    pub(crate) fn filters(&self, ty: &Datatype) -> Vec<ChunkFilter> {
+        let filter =
+            |id: u16, name: &str, parameters: Vec<u32>| ChunkFilter { id, name: name.to_owned(), parameters };
+        let mut filters = Vec::new();
+        if let Some(compression) = self.compression {
+            let size = ty.size() as u32;
+            if !self.unshuffled && size > 1 {
+                filters.push(filter(filter_id::SHUFFLE, "shuffle", vec![size]));
+            }
+            filters.push(match compression {
+                Hdf5Compression::Deflate(level) => filter(filter_id::DEFLATE, "deflate", vec![level.min(9)]),
+                Hdf5Compression::Zstd(level) => filter(filter_id::ZSTD, "zstd", vec![level.clamp(1, 22)]),
+            });
+        }
+        if self.checksum {
+            filters.push(filter(filter_id::FLETCHER32, "fletcher32", Vec::new()));
+        }
+        filters
+    }
+}

@@ -1,0 +1,146 @@
+//! Attributes of an object: in its header, or dense in a fractal heap.
+
+use std::collections::BTreeMap;
+
+use super::btree_v2;
+use super::byte_cursor::{ByteCursor, Decoded};
+use super::dataspace::{self, Dataspace};
+use super::datatype_decode::{self, StoredType};
+use super::fractal_heap;
+use super::global_heap::GlobalHeap;
+use super::metadata_source::MetadataSource;
+use super::object_header::{HeaderMessage, ObjectHeader, body, message};
+use super::shared_message::SharedMessages;
+use crate::hdf5::model::attribute::Hdf5Attribute;
+use crate::hdf5::model::datatype::Datatype;
+use crate::hdf5::model::element_conversion::convert_elements;
+use crate::hdf5::model::tree::UNDEFINED_ADDRESS;
+
+/// What attributes are decoded with.
+pub(crate) struct AttributeReader<'s, 'f> {
+    pub(crate) source: &'s MetadataSource<'f>,
+    pub(crate) shared: &'s SharedMessages,
+    pub(crate) heap: GlobalHeap,
+}
+
+/// The attributes of an object, by their names.
+type FoundAttributes = BTreeMap<String, Hdf5Attribute>;
+
+impl AttributeReader<'_, '_> {
+    pub(crate) fn read(&mut self, header: &ObjectHeader) -> Decoded<FoundAttributes> {
+        let mut found = BTreeMap::new();
+        for stored in header.all(message::ATTRIBUTE) {
+            let resolved = self.shared.resolve(self.source, stored)?;
+            self.add(&resolved, &mut found)?;
+        }
+        if let Some(info) = header.find(message::ATTRIBUTE_INFO) {
+            let mut cursor = body(self.source, info);
+            cursor.version(0..=0)?;
+            let flags = cursor.u8()?;
+            cursor.skip(if flags & 1 != 0 { 2 } else { 0 })?;
+            let (heap, names) = (cursor.address()?, cursor.address()?);
+            if heap != UNDEFINED_ADDRESS && names != UNDEFINED_ADDRESS {
+                self.dense(heap, names, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn dense(&mut self, heap: u64, names: u64, found: &mut FoundAttributes) -> Decoded<()> {
+        let source = self.source;
+        let heap = fractal_heap::read(source, heap)?;
+        let tree = btree_v2::read(source, names)?;
+        if tree.kind != 8 || tree.record < 17 {
+            return Err(format!("attributes in records of kind {} and {} bytes", tree.kind, tree.record));
+        }
+        tree.walk(source, &mut |record| {
+            let (id, flags) = (&record[..8], record[8]);
+            let stored = if flags & 2 != 0 {
+                let reference: Vec<u8> = [3, 1].iter().chain(id).copied().collect();
+                self.shared.follow(source, message::ATTRIBUTE, &reference)?
+            } else {
+                let object = heap.object(source, id)?;
+                HeaderMessage { kind: message::ATTRIBUTE, shared: false, body: object }
+            };
+            self.add(&stored, found)
+        })
+    }
+
+    fn add(&mut self, stored: &HeaderMessage, found: &mut FoundAttributes) -> Decoded<()> {
+        let (name, value) = self.decode(body(self.source, stored))?;
+        found.insert(name, value);
+        Ok(())
+    }
+
+    /// The name and value of an attribute message.
+    fn decode(&mut self, mut cursor: ByteCursor<'_>) -> Decoded<(String, Hdf5Attribute)> {
+        let version = cursor.version(1..=3)?;
+        let flags = cursor.u8()?;
+        let (name, datatype, space) = (cursor.u16()?, cursor.u16()?, cursor.u16()?);
+        cursor.skip(usize::from(version == 3))?;
+        let mut part = |length: u16| {
+            let bytes = cursor.take(length.into());
+            if version == 1 {
+                cursor.align();
+            }
+            bytes
+        };
+        let (name, datatype, space) = (part(name)?, part(datatype)?, part(space)?);
+        let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
+        let part = |bytes: &[u8], kind: u16, shared: bool| {
+            if shared {
+                self.shared.follow(self.source, kind, bytes).map(|found| found.body)
+            } else {
+                Ok(bytes.to_vec())
+            }
+        };
+        let shared = |bit: u8| version > 1 && flags & bit != 0;
+        let datatype = part(datatype, message::DATATYPE, shared(1))?;
+        let space = part(space, message::DATASPACE, shared(2))?;
+        let datatype = datatype_decode::decode(&mut self.source.cursor(&datatype))
+            .map_err(|error| format!("attribute {name:?}: {error}"))?;
+        let space = dataspace::decode(self.source.cursor(&space))
+            .map_err(|error| format!("attribute {name:?}: {error}"))?;
+        let value = self.value(&datatype, space, cursor.rest());
+        let value = value.unwrap_or_else(|what| Hdf5Attribute::Other(format!("damaged: {what}")));
+        Ok((name, value))
+    }
+
+    fn value(&mut self, stored: &StoredType, space: Dataspace, data: &[u8]) -> Decoded<Hdf5Attribute> {
+        let size = stored.datatype.size();
+        let count = space.elements().ok_or("more values than every file can hold")?;
+        let length = count.checked_mul(size).and_then(|length| usize::try_from(length).ok());
+        let bytes = length.and_then(|length| data.get(..length));
+        let bytes = bytes.ok_or_else(|| format!("{count} values of {size} bytes in {} bytes", data.len()))?;
+        let scalar = space.shape.is_empty() && !space.null;
+        match &stored.datatype {
+            Datatype::VlenText => {
+                let elements = bytes.chunks_exact(size as usize);
+                let texts = elements.map(|element| self.heap.text(self.source, element));
+                let mut texts = texts.collect::<Decoded<Vec<_>>>()?;
+                // netCDF stores empty text without an element.
+                let one = scalar || space.null;
+                Ok(if one {
+                    Hdf5Attribute::Text(texts.pop().unwrap_or_default())
+                } else {
+                    Hdf5Attribute::Texts(texts)
+                })
+            }
+            Datatype::Text(_) if scalar || space.null => {
+                let mut text = bytes.to_vec();
+                convert_elements(&stored.conversions, size as usize, &mut text);
+                let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+                Ok(Hdf5Attribute::FixedText(String::from_utf8_lossy(&text[..end]).into_owned()))
+            }
+            datatype => match datatype.foreign() {
+                Some(what) => Ok(Hdf5Attribute::Other(what.to_owned())),
+                None => {
+                    let mut values = bytes.to_vec();
+                    convert_elements(&stored.conversions, size as usize, &mut values);
+                    let shape = if space.null { vec![0] } else { space.shape };
+                    Ok(Hdf5Attribute::Values(datatype.clone(), shape, values))
+                }
+            },
+        }
+    }
+}

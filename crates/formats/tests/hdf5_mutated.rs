@@ -1,0 +1,104 @@
+//! Mutated HDF5 files of other programs: each is read or refused, without a panic, in bounded time and memory.
+//! `AQUEDUCT_MUTATIONS=100000` sets the number of files, `AQUEDUCT_SEED` the first seed.
+
+#![cfg(feature = "hdf5")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_formats::hdf5::{Datatype, Hdf5OpenOptions};
+use aqueduct_formats::{Result, Selection};
+use aqueduct_testkit::external_tools::python;
+use aqueduct_testkit::mutator::Mutator;
+
+/// The largest time for one file; undamaged ones take some milliseconds.
+const LONGEST: Duration = Duration::from_secs(10);
+/// The most additional memory, in KiB: 64 MiB, and what is read of one dataset.
+const MOST_MEMORY: u64 = (64 << 10) + LARGEST_READ / 1024;
+/// Datasets up to this size are read whole, of larger ones the first element.
+const LARGEST_READ: u64 = 4 << 20;
+
+/// The largest resident memory of this process so far, in KiB.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Reads all that a file has; how many datasets were read and refused.
+fn read_all(world: &Comm, path: &Path) -> Result<[u64; 2]> {
+    let file = Hdf5OpenOptions::new().open(world, path)?;
+    let mut counts = [0, 0];
+    for (id, _) in file.datasets() {
+        let dataset = file.describe(id)?;
+        let bytes = dataset.elements().and_then(|count| count.checked_mul(dataset.datatype.size()));
+        let done = if dataset.datatype == Datatype::VlenText {
+            file.read_vlen_strings(id).map(drop)
+        } else if bytes.is_some_and(|bytes| bytes <= LARGEST_READ) {
+            file.at(id, Selection::whole()).all().read_bytes().map(drop)
+        } else {
+            let one = vec![0..1; dataset.shape.len()];
+            file.at(id, &one[..]).all().read_bytes().map(drop)
+        };
+        counts[usize::from(done.is_err())] += 1;
+    }
+    file.close().map(|()| counts)
+}
+
+#[test]
+fn mutated_files_are_read_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(python) = python("h5py, netCDF4") else { return };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/hdf5_corpus.py");
+    let made = std::process::Command::new(python)
+        .args(["-W", "ignore"])
+        .arg(script)
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let names = [
+        "small-earliest.h5",
+        "small-latest.h5",
+        "netcdf4.nc",
+        "netcdf4-classic.nc",
+        "matlab.mat",
+        "paged.h5",
+    ];
+    let originals: Vec<Vec<u8>> =
+        names.iter().map(|name| std::fs::read(folder.path().join(name)).unwrap()).collect();
+    let number = |name: &str, default: u64| {
+        std::env::var(name).map_or(default, |given| given.parse().expect("a number"))
+    };
+    let (first, count) = (number("AQUEDUCT_SEED", 0), number("AQUEDUCT_MUTATIONS", 2000));
+    let path = folder.path().join("mutated.h5");
+    let totals = Launch::threads(1).run(|world| {
+        let before = peak_memory();
+        let [mut opened, mut refused, mut read, mut failed] = [0u64; 4];
+        for seed in first..first + count {
+            std::fs::write(&path, Mutator::new(seed, &[]).mutate(&originals)).unwrap();
+            let start = Instant::now();
+            match read_all(world, &path) {
+                Ok([good, bad]) => [opened, read, failed] = [opened + 1, read + good, failed + bad],
+                Err(error) => {
+                    assert!(error.to_string().contains("mutated.h5"), "AQUEDUCT_SEED={seed}: {error}");
+                    refused += 1;
+                }
+            }
+            let memory = peak_memory().saturating_sub(before);
+            assert!(start.elapsed() < LONGEST, "AQUEDUCT_SEED={seed}: {:?}", start.elapsed());
+            assert!(memory < MOST_MEMORY, "AQUEDUCT_SEED={seed}: {memory} KiB");
+        }
+        eprintln!(
+            "{count} files: {opened} opened, {refused} refused; {read} datasets read, {failed} refused"
+        );
+        eprintln!("{} KiB of memory", peak_memory().saturating_sub(before));
+        Ok::<_, aqueduct_formats::Error>((opened, refused))
+    });
+    let (opened, refused) = totals.unwrap()[0];
+    assert!(
+        count < 100 || (opened * 20 > count && refused * 20 > count),
+        "{opened} opened, {refused} refused"
+    );
+}
