@@ -1,0 +1,17 @@
+//! Sequence files: formats, blocks of bgzip, reading in pieces, and FASTA as a stream of residues.
+
+pub mod bgzip;
+pub mod database;
+pub mod fasta;
+pub mod piece_reader;
+
+/// A part of a file, in bytes of its uncompressed contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PieceRequest {
+    /// The number of the file.
+    pub file: usize,
+    /// The first byte.
+    pub offset: u64,
+    /// The number of bytes.
+    pub length: usize,
+}
