@@ -13,7 +13,7 @@ use aqueduct_device::{Device, DeviceOpenOptions, Handle, HandleExt, Kind, MemFs,
 const RATE: u64 = 100_000_000;
 
 fn device(bandwidth: Option<u64>, latency: Duration) -> ThrottleDevice {
-    let limits = ThrottleLimits { bandwidth: bandwidth.map(ByteRate), latency };
+    let limits = ThrottleLimits { bandwidth: bandwidth.map(ByteRate), latency, per_handle: false };
     ThrottleDevice::new(Arc::new(MemFs::new()), limits)
 }
 
@@ -71,6 +71,25 @@ fn all_handles_share_the_bandwidth() {
         });
         f64::from(4 * 19 * (1 << 18)) / start.elapsed().as_secs_f64()
     });
+}
+
+#[test]
+fn each_handle_may_have_the_bandwidth_for_itself() {
+    let registry = Registry::standard();
+    let create = DeviceOpenOptions::read_write().create(true);
+    let write_by_four = || {
+        let start = Instant::now();
+        thread::scope(|scope| {
+            for rank in 0..4 {
+                let file = registry.open(format!("throttle=1MB/s each:memfs:{rank}"), &create).unwrap();
+                scope.spawn(move || file.write_at(0, &vec![0; 100_000]).unwrap());
+            }
+        });
+        start.elapsed()
+    };
+    let best = (0..5).map(|_| write_by_four()).min().unwrap();
+    assert!(best >= Duration::from_millis(98), "{best:?}: faster than the limit of one handle");
+    assert!(best < Duration::from_millis(398), "{best:?}: as slow as one limit for all");
 }
 
 #[test]
@@ -135,7 +154,12 @@ fn by_name() {
         start.elapsed() >= Duration::from_millis(20),
         "20 ms for the bytes less 2 of credit, 2 of latency"
     );
-    for good in ["throttle=1ms:memfs:a", "throttle=1GB/s:memfs:a", "throttle=1ms,1GB/s:memfs:a"] {
+    for good in [
+        "throttle=1ms:memfs:a",
+        "throttle=1GB/s:memfs:a",
+        "throttle=1ms,1GB/s:memfs:a",
+        "throttle=1GB/s each,1ms:memfs:a",
+    ] {
         registry.open(good, &create).unwrap();
     }
     for bad in [
@@ -144,6 +168,7 @@ fn by_name() {
         "throttle=fast:memfs:a",
         "throttle=1ms,2ms:memfs:a",
         "throttle=0B/s:memfs:a",
+        "throttle=1ms each:memfs:a",
     ] {
         let error = registry.open(bad, &create).err().expect(bad);
         assert_eq!(error.kind(), Kind::InvalidName, "{bad}");

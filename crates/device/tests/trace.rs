@@ -56,7 +56,7 @@ fn every_operation_is_recorded_in_order() {
 
 #[test]
 fn times_are_those_of_the_operations() {
-    let limits = ThrottleLimits { bandwidth: None, latency: Duration::from_millis(10) };
+    let limits = ThrottleLimits { latency: Duration::from_millis(10), ..ThrottleLimits::default() };
     let trace = TraceDevice::new(Arc::new(ThrottleDevice::new(Arc::new(MemFs::new()), limits)));
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let before = now();

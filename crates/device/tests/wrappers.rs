@@ -45,7 +45,7 @@ fn delayed(inner: Arc<dyn Device>) -> Arc<dyn Device> {
 }
 
 fn throttled(inner: Arc<dyn Device>) -> Arc<dyn Device> {
-    let limits = ThrottleLimits { bandwidth: Some(ByteRate(2_000_000_000)), latency: Duration::ZERO };
+    let limits = ThrottleLimits { bandwidth: Some(ByteRate(2_000_000_000)), ..ThrottleLimits::default() };
     Arc::new(ThrottleDevice::new(inner, limits))
 }
 

@@ -14,7 +14,8 @@ use crate::{
     Segment, SegmentMut, SyncScope,
 };
 
-const GRAMMAR: &str = "throttle=RATE,LATENCY with one or both, such as throttle=200MB/s,1ms";
+const GRAMMAR: &str =
+    "throttle=RATE,LATENCY with one or both, such as throttle=200MB/s,1ms or throttle=11MB/s each";
 
 /// Idle time that may be used later. It covers the inexactness of sleeping, so that many small
 /// operations reach the full rate too; it is short, so that a window of 100 ms gets at most 2 % too much.
@@ -28,16 +29,18 @@ const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 pub struct ThrottleLimits {
     /// Bytes per second, read and written by all handles together; `None`: no limit.
     pub bandwidth: Option<ByteRate>,
+    /// Each handle has the bandwidth for itself, as each client of a file server has its own network link.
+    pub per_handle: bool,
     /// The additional time of every operation. Latencies of concurrent operations overlap.
     pub latency: Duration,
 }
 
 /// A device with limited bandwidth and added latency.
 ///
-/// All handles share the bandwidth: together they never exceed it.
-/// The time of the inner device counts towards the limit; waits sleep.
+/// All handles share the bandwidth: together they never exceed it. With [`per_handle`](ThrottleLimits::per_handle) each handle has its
+/// own. The time of the inner device counts towards the limit; waits sleep.
 ///
-/// By name: `throttle=200MB/s,1ms:ufs:out.bin`, where either limit can be left out.
+/// By name: `throttle=200MB/s,1ms:ufs:out.bin`, where either limit can be left out; `throttle=11MB/s each:ufs:out.bin`.
 pub struct ThrottleDevice {
     inner: Arc<dyn Device>,
     schedule: Arc<BandwidthSchedule>,
@@ -46,7 +49,7 @@ pub struct ThrottleDevice {
 impl ThrottleDevice {
     /// Throttles `inner` to the limits.
     pub fn new(inner: Arc<dyn Device>, limits: ThrottleLimits) -> Self {
-        Self { inner, schedule: Arc::new(BandwidthSchedule { limits, free: Mutex::new(Instant::now()) }) }
+        Self { inner, schedule: Arc::new(BandwidthSchedule::new(limits)) }
     }
 
     /// The wrapper that the parameters of a name describe.
@@ -55,8 +58,10 @@ impl ThrottleDevice {
         let mut limits = ThrottleLimits::default();
         let mut latency = None;
         for part in parameters.parts() {
-            let again = if part.ends_with("/s") {
-                limits.bandwidth.replace(parameters.value("bandwidth", part)?).is_some()
+            let rate = part.strip_suffix("each").map_or(part, str::trim_end);
+            let again = if rate.ends_with("/s") {
+                limits.per_handle = rate.len() < part.len();
+                limits.bandwidth.replace(parameters.value("bandwidth", rate)?).is_some()
             } else {
                 latency.replace(parse_duration(part).map_err(|error| parameters.refuse(error))?).is_some()
             };
@@ -75,7 +80,13 @@ impl ThrottleDevice {
 impl Device for ThrottleDevice {
     fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         let inner = self.schedule.run_throttled(|| self.inner.open(name, options), |_| 0)?;
-        Ok(Arc::new(ThrottleHandle { inner, schedule: Arc::clone(&self.schedule) }))
+        let limits = self.schedule.limits;
+        let schedule = if limits.per_handle {
+            Arc::new(BandwidthSchedule::new(limits))
+        } else {
+            Arc::clone(&self.schedule)
+        };
+        Ok(Arc::new(ThrottleHandle { inner, schedule }))
     }
 
     fn delete(&self, name: &OsStr) -> Result<()> {
@@ -91,6 +102,10 @@ struct BandwidthSchedule {
 }
 
 impl BandwidthSchedule {
+    fn new(limits: ThrottleLimits) -> Self {
+        Self { limits, free: Mutex::new(Instant::now()) }
+    }
+
     /// Does the work and then sleeps until its throttled end.
     fn run_throttled<T>(&self, work: impl FnOnce() -> Result<T>, bytes: impl FnOnce(&T) -> u64) -> Result<T> {
         let start = Instant::now();
