@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | [`cf`] | CF-1.8 in netCDF: coordinates, units, time | xarray |
 //! | `h5md` | H5MD 1.1 in HDF5: trajectories of particles | MDAnalysis |
-//! | `vtkhdf` | VTKHDF 2 in HDF5: images | `ParaView`, vtk |
+//! | `vtkhdf` | VTKHDF 2 in HDF5: images and particles, over time | `ParaView`, vtk |
 //! | [`xyz`] | extended XYZ, text: atoms in a box | ASE |
 
 mod byte_region;

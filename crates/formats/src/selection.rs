@@ -55,6 +55,21 @@ impl Selection {
         Self::from(Hyperslab::new(start, count))
     }
 
+    /// The same with all of one more dimension, the last one; none for a record.
+    #[cfg(feature = "hdf5")]
+    pub(crate) fn with_dimension(self, length: u64) -> Option<Self> {
+        match self.0 {
+            SelectionKind::Whole => Some(self),
+            SelectionKind::Record(_) => None,
+            SelectionKind::Block(mut slab, strides) => {
+                slab.start.push(0);
+                slab.count.push(length);
+                let strides = strides.map(|strides| strides.into_iter().chain([1]).collect());
+                Some(Self(SelectionKind::Block(slab, strides)))
+            }
+        }
+    }
+
     /// The same number of values, this distance apart in each dimension. Only a block has strides.
     #[must_use]
     pub fn stride(self, strides: impl Into<Vec<u64>>) -> Self {

@@ -130,6 +130,79 @@ fn vtk_reads_vtkhdf() {
     });
 }
 
+#[cfg(feature = "hdf5")]
+#[test]
+fn vtk_reads_images_over_time() {
+    use aqueduct_formats::hdf5::Hdf5Compression;
+    use aqueduct_formats::vtkhdf::{ImageGrid, ImageSeries, PointField};
+
+    for compressed in [false, true] {
+        check_with("vtkmodules.vtkIOHDF", "vtkhdf_series", |world, path| {
+            let grid = ImageGrid { points: [5, 4, 3], origin: [1.0, 2.0, 3.0], spacing: [0.5, 0.25, 2.0] };
+            let mut series = ImageSeries::create(world, path, &grid)?;
+            if compressed {
+                series = series.compressed(Hdf5Compression::default());
+            }
+            let planes = share(world, 3);
+            let points = planes.start * 20..planes.end * 20;
+            for step in 0..3u32 {
+                if step == 2 {
+                    series.close()?;
+                    series = ImageSeries::open(world, path)?;
+                    assert_eq!(series.steps(), 2);
+                }
+                let time = f64::from(step);
+                let pressure: Vec<f64> = points.clone().map(|at| 0.5 * at as f64 + time).collect();
+                let velocity = points.clone().map(|at| [at as f32, at as f32 + 1.0, at as f32 + step as f32]);
+                let velocity: Vec<[f32; 3]> = velocity.collect();
+                let fields = [PointField::new("velocity", &velocity), PointField::new("pressure", &pressure)];
+                series.write(0.5 * time, [planes.clone(), 0..4, 0..5], &fields)?;
+            }
+            let missing = series.write(2.0, [planes, 0..4, 0..5], &[]).unwrap_err();
+            assert!(missing.to_string().contains("earlier steps have 2"), "{missing}");
+            series.close()
+        });
+    }
+}
+
+#[cfg(feature = "hdf5")]
+#[test]
+fn vtk_reads_particles_over_time() {
+    use aqueduct_formats::hdf5::Hdf5Compression;
+    use aqueduct_formats::vtkhdf::{ParticleSeries, PointField};
+
+    for compressed in [false, true] {
+        check_with("vtkmodules.vtkIOHDF", "vtkhdf_particles", |world, path| {
+            let mut series = ParticleSeries::create(world, path)?;
+            if compressed {
+                series = series.compressed(Hdf5Compression::default());
+            }
+            for (step, count) in [7, 3, 0, 12].into_iter().enumerate() {
+                if step == 3 {
+                    series.close()?;
+                    series = ParticleSeries::open(world, path)?;
+                    assert_eq!(series.steps(), 3);
+                }
+                let mine = share(world, count);
+                let positions: Vec<[f64; 3]> =
+                    mine.clone().map(|id| [id as f64, id as f64 + 0.5, (id + step as u64) as f64]).collect();
+                let velocity =
+                    mine.clone().map(|id| [1, 2, 3].map(|factor| (factor * id + step as u64) as f32));
+                let (velocity, ids): (Vec<[f32; 3]>, Vec<u64>) = (velocity.collect(), mine.collect());
+                let fields = [PointField::new("id", &ids), PointField::new("velocity", &velocity)];
+                series.write(0.25 * step as f64, &positions, &fields)?;
+            }
+            let short = if world.rank() == 0 { &[0u64][..] } else { &[] };
+            let positions = vec![[0.0f64; 3]; 2];
+            let fields = [PointField::new("id", short), PointField::new("velocity", &positions)];
+            let refused = series.write(9.0, &positions, &fields).unwrap_err();
+            assert!(refused.to_string().contains("field \"id\" has"), "{refused}");
+            assert_eq!(series.steps(), 4);
+            series.close()
+        });
+    }
+}
+
 /// Creates a file, refuses to create it again, replaces it.
 fn refuses_existing(
     create: impl Fn(&Comm, &Path) -> Result<()> + Sync,

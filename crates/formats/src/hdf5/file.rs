@@ -84,6 +84,18 @@ impl Hdf5File {
         self.core.is_root()
     }
 
+    /// An outcome that is the same on all ranks. Collective.
+    pub(crate) fn agree<T>(&self, operation: &'static str, mine: Result<T>) -> Result<T> {
+        self.core.agree(operation, mine)
+    }
+
+    /// Where this rank's elements begin among those of all ranks, in their order, and how many there are. Collective.
+    pub(crate) fn rank_share(&self, operation: &'static str, count: u64) -> Result<(u64, u64)> {
+        let lost = |error| Error::from_comm(operation, &self.core.name, &error);
+        let before = self.core.comm.exclusive_scan_one(Op::Sum, count).map_err(lost)?;
+        Ok((before.unwrap_or(0), self.core.comm.allreduce_one(Op::Sum, count).map_err(lost)?))
+    }
+
     /// All groups and datasets, by their paths. What attributes say about completeness is what it was when the file was opened;
     /// [`complete`](Hdf5File::complete) knows better.
     pub fn tree(&self) -> &ObjectTree {

@@ -1,4 +1,4 @@
-"""Common readers open files of the conventions: h5md | vtkhdf | xyz | cf FILE."""
+"""Common readers open files of the conventions: h5md | vtkhdf | vtkhdf_series | vtkhdf_particles | xyz | cf FILE."""
 import sys
 
 
@@ -31,6 +31,57 @@ def vtkhdf(name):
     np.testing.assert_array_equal(field, np.arange(60) * 0.5)
 
 
+def vtkhdf_series(name):
+    from vtkmodules.util.numpy_support import vtk_to_numpy
+    from vtkmodules.vtkIOHDF import vtkHDFReader
+    import numpy as np
+
+    reader = vtkHDFReader()
+    reader.SetFileName(name)
+    reader.UpdateInformation()
+    assert reader.GetNumberOfSteps() == 3
+    for step in range(3):
+        reader.SetStep(step)
+        reader.Update()
+        image = reader.GetOutput()
+        assert image.GetDimensions() == (5, 4, 3)
+        assert reader.GetTimeValue() == 0.5 * step
+        fields = image.GetPointData()
+        np.testing.assert_array_equal(vtk_to_numpy(fields.GetArray("pressure")), np.arange(60) * 0.5 + step)
+        velocity = vtk_to_numpy(fields.GetArray("velocity"))
+        np.testing.assert_array_equal(velocity, np.arange(60)[:, None] + [0, 1, step])
+
+
+def vtkhdf_particles(name):
+    from vtkmodules.util.numpy_support import vtk_to_numpy
+    from vtkmodules.vtkIOHDF import vtkHDFReader
+    import numpy as np
+
+    reader = vtkHDFReader()
+    assert reader.CanReadFile(name)
+    reader.SetFileName(name)
+    reader.UpdateInformation()
+    counts = [7, 3, 0, 12]
+    assert reader.GetNumberOfSteps() == len(counts)
+    for step, count in enumerate(counts):
+        reader.SetStep(step)
+        reader.Update()
+        assert reader.GetTimeValue() == 0.25 * step
+        data = reader.GetOutput()
+        assert data.GetNumberOfPoints() == data.GetNumberOfVerts() == data.GetNumberOfCells() == count
+        if count == 0:
+            continue
+        numbers = np.arange(count)
+        positions = vtk_to_numpy(data.GetPoints().GetData())
+        np.testing.assert_array_equal(positions, numbers[:, None] + [0, 0.5, step])
+        vertices = data.GetVerts()
+        np.testing.assert_array_equal(vtk_to_numpy(vertices.GetConnectivityArray()), numbers)
+        np.testing.assert_array_equal(vtk_to_numpy(vertices.GetOffsetsArray()), np.arange(count + 1))
+        fields = data.GetPointData()
+        np.testing.assert_array_equal(vtk_to_numpy(fields.GetArray("id")), numbers)
+        np.testing.assert_array_equal(vtk_to_numpy(fields.GetArray("velocity")), numbers[:, None] * [1, 2, 3] + step)
+
+
 def xyz(name):
     import ase.io
     import numpy as np
@@ -61,5 +112,5 @@ def cf(name):
         np.testing.assert_array_equal(data["t"].sel(x=1.5), [273, 274])
 
 
-{"h5md": h5md, "vtkhdf": vtkhdf, "xyz": xyz, "cf": cf}[sys.argv[1]](sys.argv[2])
+globals()[sys.argv[1]](sys.argv[2])
 print(sys.argv[1])
