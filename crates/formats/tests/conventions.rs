@@ -156,9 +156,9 @@ fn vtk_reads_images_over_time() {
                 let velocity = points.clone().map(|at| [at as f32, at as f32 + 1.0, at as f32 + step as f32]);
                 let velocity: Vec<[f32; 3]> = velocity.collect();
                 let fields = [PointField::new("velocity", &velocity), PointField::new("pressure", &pressure)];
-                series.write(0.5 * time, [planes.clone(), 0..4, 0..5], &fields)?;
+                series.write(0.5 * time, &[planes.clone(), 0..4, 0..5], &fields)?;
             }
-            let missing = series.write(2.0, [planes, 0..4, 0..5], &[]).unwrap_err();
+            let missing = series.write(2.0, &[planes, 0..4, 0..5], &[]).unwrap_err();
             assert!(missing.to_string().contains("earlier steps have 2"), "{missing}");
             series.close()
         });

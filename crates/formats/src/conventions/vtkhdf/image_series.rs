@@ -12,7 +12,7 @@ use super::series_fields::{
     match_fields, publish_step, rows_of,
 };
 use crate::error::{Error, Kind, Result};
-use crate::hdf5::{DatasetId, Hdf5Compression, Hdf5CreateOptions, Hdf5File, Hdf5OpenOptions};
+use crate::hdf5::{DatasetId, Hdf5Attribute, Hdf5Compression, Hdf5CreateOptions, Hdf5File, Hdf5OpenOptions};
 
 /// Bytes of a chunk: some planes of a field.
 const CHUNK: u64 = 1 << 20;
@@ -29,7 +29,7 @@ const CHUNK: u64 = 1 << 20;
 ///     let z = world.rank() as u64;
 ///     for step in 0..3 {
 ///         let pressure = [step as f64; 12];
-///         series.write(0.1 * step as f64, [z..z + 1, 0..3, 0..4], &[PointField::new("pressure", &pressure)])?;
+///         series.write(0.1 * step as f64, &[z..z + 1, 0..3, 0..4], &[PointField::new("pressure", &pressure)])?;
 ///     }
 ///     series.close()
 /// })?;
@@ -70,7 +70,7 @@ impl ImageSeries {
     pub fn open(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
         let file = Hdf5OpenOptions::new().writable().open(comm, name)?;
         let steps = find_steps(&file, "ImageData")?;
-        let extent = file.object(super::ROOT)?.attribute("WholeExtent").and_then(|extent| extent.numbers());
+        let extent = file.object(super::ROOT)?.attribute("WholeExtent").and_then(Hdf5Attribute::numbers);
         let Some([0.0, x, 0.0, y, 0.0, z]) = extent.as_deref() else {
             let detail = "its extent does not begin at 0; another program has written it";
             return Err(Error::new(Kind::WrongType, "open", file.name(), detail));
@@ -89,7 +89,7 @@ impl ImageSeries {
 
     /// Adds a step: the fields over this rank's points, `part` in the order z, y, x, the values of x side by side. Every step has the fields of the
     /// first one. A rank may have no points. Collective.
-    pub fn write(&mut self, time: f64, part: [Range<u64>; 3], fields: &[PointField<'_>]) -> Result<()> {
+    pub fn write(&mut self, time: f64, part: &[Range<u64>; 3], fields: &[PointField<'_>]) -> Result<()> {
         let count = part.iter().map(|range| range.end.saturating_sub(range.start));
         let count: Vec<u64> = std::iter::once(1).chain(count).collect();
         let points = count.iter().product();
