@@ -8,6 +8,7 @@ mod demo;
 mod dump;
 mod exec;
 mod inspect;
+mod memfs;
 mod overlap;
 mod standard_output;
 mod verify;
@@ -72,6 +73,9 @@ enum CliCommand {
     ///
     /// Exit status: 0 on success, 2 on failure.
     Convert(convert::ConvertArguments),
+    /// List or remove files in the memory of this node that MPI programs have left (`memfs:`)
+    #[command(subcommand)]
+    Memfs(memfs::MemfsCommand),
     /// Run a benchmark
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Some(CliCommand::Verify(options)) => verify::run(&options),
         Some(CliCommand::Compare(options)) => compare::run(&options),
         Some(CliCommand::Convert(options)) => convert::run(&options),
+        Some(CliCommand::Memfs(command)) => memfs::run(&command).map(|()| ExitCode::SUCCESS),
         Some(CliCommand::Bench(bench)) => bench::run(&bench).map(|()| ExitCode::SUCCESS),
     };
     match outcome {

@@ -319,3 +319,22 @@ fn streams_of_every_kind_are_read() {
         assert!(folder.succeed(&["compare", "mixed", "mixed.h5"]).ends_with("no differences\n"));
     }
 }
+
+#[test]
+fn files_in_the_memory_of_the_node_are_listed_and_removed() {
+    use aqueduct::device::{Device, DeviceOpenOptions, HandleExt, NodeMemFs};
+    let folder = TestFolder::new();
+    let (name, other) =
+        (format!("test-cli-{}", std::process::id()), format!("test-cli-{}-missing", std::process::id()));
+    let file =
+        NodeMemFs::new(None).open(name.as_ref(), &DeviceOpenOptions::read_write().create(true)).unwrap();
+    file.write_at(0, &[1; 5000]).unwrap();
+    let listed = folder.succeed(&["memfs", "ls"]);
+    let line = listed.lines().find(|line| line.ends_with(&name)).expect("the file is listed");
+    assert_eq!(line.split_whitespace().take(3).collect::<Vec<_>>(), ["5000", "8KiB", "open"]);
+    assert!(folder.fail(&["memfs", "rm", &name]).contains("in use"));
+    drop(file);
+    assert!(folder.fail(&["memfs", "rm", &other]).contains("no such file"));
+    folder.succeed(&["memfs", "rm", &name]);
+    assert!(!folder.succeed(&["memfs", "ls"]).contains(&name));
+}

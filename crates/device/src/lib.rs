@@ -25,7 +25,7 @@
 //! |---|---|
 //! | `out.bin`, `ufs:out.bin`, `./a:b` | a file of the operating system: [`Ufs`] |
 //! | `uring:out.bin` | the same with many operations in flight: [`Uring`] |
-//! | `memfs:run7` | a file in the memory of this process: [`MemFs`] |
+//! | `memfs:run7`, `memfs=8GiB:run7` | a file in the memory of this process ([`MemFs`]), or of this node if ranks are processes ([`NodeMemFs`]) |
 //! | `throttle=200MB/s,1ms:ufs:out.bin` | `ufs`, throttled by a wrapper: see [`layers`] |
 //!
 //! An unknown prefix is an error that lists the known ones. [`name`] has the grammar, [`Registry`] the rules.
@@ -94,9 +94,11 @@ pub use device::{Device, Handle, HandleExt, LockGuard, LockKind, MappedAccess, S
 pub use error::{Error, Kind, Operation, Result};
 pub use lock::{RangeGuard, RangeLocks};
 pub use mapping::Mapping;
-pub use memfs::MemFs;
-pub use open_options::DeviceOpenOptions;
-pub use registry::{Registry, delete, discard, open, register_device, register_wrapper, registry};
+pub use memfs::{MemFs, NodeMemFile, NodeMemFs};
+pub use open_options::{DeviceOpenOptions, OpenedBy};
+pub use registry::{
+    PrefixKind, Registry, delete, discard, open, register_device, register_wrapper, registry,
+};
 pub use segment::{Segment, SegmentMut, SegmentRange, total, total_mut};
 pub use syscalls::{lock_waits, syscalls};
 pub use ufs::{Ufs, WriterLock, acquire_writer_lock, check_unclaimed};

@@ -1,9 +1,13 @@
-//! `memfs`: named files in the memory of this process.
+//! `memfs`: named files in the memory of this process, or of this node where ranks are processes.
 //!
 //! Files are sparse and may have any length; only written data takes memory. Readers and writers of different ranges do
 //! not wait for one another. A file exists until it is deleted, whether open or not; deleting frees its memory at once.
 
+mod by_name;
 mod capacity;
+mod folder_quota;
+mod node_handle;
+mod node_memory;
 mod sparse_bytes;
 
 use std::collections::HashMap;
@@ -11,7 +15,9 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub(crate) use by_name::NamedMemFs;
 use capacity::MemoryCapacity;
+pub use node_memory::{NodeMemFile, NodeMemFs};
 use sparse_bytes::SparseBytes;
 
 use crate::{
@@ -75,6 +81,11 @@ impl MemFs {
     /// The bytes of data of all files.
     pub fn used(&self) -> u64 {
         self.capacity.used()
+    }
+
+    /// True if there is a file of this name.
+    pub(crate) fn contains(&self, name: &OsStr) -> bool {
+        self.files().contains_key(name)
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<OsString, Arc<MemFile>>> {

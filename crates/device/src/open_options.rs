@@ -4,6 +4,18 @@ use std::ffi::OsStr;
 
 use crate::{Error, Kind, Operation, Result};
 
+/// Which processes open a file together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpenedBy {
+    /// This one only: its ranks are threads.
+    #[default]
+    Process,
+    /// Processes of one node.
+    Node,
+    /// Processes of several nodes.
+    Cluster,
+}
+
 /// Options for [`Device::open`](crate::Device::open).
 ///
 /// Start from the access wanted and chain the rest:
@@ -27,6 +39,7 @@ pub struct DeviceOpenOptions {
     write_behind: bool,
     permissions: u32,
     rank: usize,
+    opened_by: OpenedBy,
 }
 
 impl DeviceOpenOptions {
@@ -41,6 +54,7 @@ impl DeviceOpenOptions {
             write_behind: false,
             permissions: 0o666,
             rank: 0,
+            opened_by: OpenedBy::Process,
         }
     }
 
@@ -116,6 +130,13 @@ impl DeviceOpenOptions {
         self
     }
 
+    /// Which processes open the file together. Default: this one only.
+    #[must_use]
+    pub fn opened_by(mut self, processes: OpenedBy) -> Self {
+        self.opened_by = processes;
+        self
+    }
+
     /// Whether reads are allowed.
     pub fn is_read(&self) -> bool {
         self.read
@@ -159,6 +180,11 @@ impl DeviceOpenOptions {
     /// The rank on whose behalf the file is opened.
     pub fn get_rank(&self) -> usize {
         self.rank
+    }
+
+    /// Which processes open the file together.
+    pub fn get_opened_by(&self) -> OpenedBy {
+        self.opened_by
     }
 
     /// Rejects invalid combinations: creating or truncating a file that is opened for reading only.

@@ -4,11 +4,24 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::memfs::NamedMemFs;
 use crate::name::{self, DeviceName, NamePrefix};
-use crate::{Device, DeviceOpenOptions, Error, Handle, Kind, MemFs, Operation, Result, Ufs, Uring, layers};
+use crate::{Device, DeviceOpenOptions, Error, Handle, Kind, Operation, Result, Ufs, Uring, layers};
 
 /// Makes a wrapper around a device, from the parameters in the name.
 type MakeWrapper = dyn Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Send + Sync;
+
+/// Makes a device from the parameters in the name.
+type MakeDevice = dyn Fn(&str) -> Result<Arc<dyn Device>> + Send + Sync;
+
+/// What a prefix means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrefixKind {
+    /// A device: the rest of the name is a file of it.
+    Device,
+    /// A wrapper: the rest of the name is another name.
+    Wrapper,
+}
 
 /// Devices and wrappers by prefix.
 ///
@@ -37,9 +50,9 @@ pub struct Registry {
 
 #[derive(Default)]
 struct RegistryEntries {
-    devices: BTreeMap<String, Arc<dyn Device>>,
+    devices: BTreeMap<String, Arc<MakeDevice>>,
     wrappers: BTreeMap<String, Arc<MakeWrapper>>,
-    /// Wrapped devices by the text of their prefixes.
+    /// Devices and wrapped devices by the text of their prefixes.
     chains: BTreeMap<String, Arc<dyn Device>>,
 }
 
@@ -53,8 +66,10 @@ impl Registry {
     pub fn standard() -> Self {
         let registry = Self::new();
         let devices: [(&str, Arc<dyn Device>); _] =
-            [("memfs", Arc::new(MemFs::new())), ("ufs", Arc::new(Ufs)), ("uring", Arc::new(Uring::new()))];
-        registry.entries().devices.extend(devices.map(|(prefix, device)| (prefix.into(), device)));
+            [("ufs", Arc::new(Ufs)), ("uring", Arc::new(Uring::new()))];
+        let devices = devices.map(|(prefix, device)| (prefix.into(), without_parameters(prefix, device)));
+        registry.entries().devices.extend(devices);
+        registry.entries().devices.insert("memfs".into(), Arc::new(NamedMemFs::from_parameters));
         for (prefix, wrap) in layers::WRAPPERS {
             registry.entries().wrappers.insert(prefix.into(), Arc::new(wrap));
         }
@@ -65,8 +80,29 @@ impl Registry {
     pub fn register_device(&self, prefix: &str, device: Arc<dyn Device>) -> Result<()> {
         let mut entries = self.entries();
         entries.check_free(prefix)?;
-        entries.devices.insert(prefix.into(), device);
+        entries.devices.insert(prefix.into(), without_parameters(prefix, device));
         Ok(())
+    }
+
+    /// Registers a device that takes parameters under a prefix; a prefix that is taken is `AlreadyExists`.
+    ///
+    /// `make` gets the parameters between `=` and the colon (may be empty). Its result is kept for the same text.
+    pub fn register_device_maker(
+        &self,
+        prefix: &str,
+        make: impl Fn(&str) -> Result<Arc<dyn Device>> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let mut entries = self.entries();
+        entries.check_free(prefix)?;
+        entries.devices.insert(prefix.into(), Arc::new(make));
+        Ok(())
+    }
+
+    /// What a prefix means; none if it is unknown.
+    pub fn prefix_kind(&self, prefix: &str) -> Option<PrefixKind> {
+        let entries = self.entries();
+        let device = entries.devices.contains_key(prefix).then_some(PrefixKind::Device);
+        device.or_else(|| entries.wrappers.contains_key(prefix).then_some(PrefixKind::Wrapper))
     }
 
     /// Registers a wrapper under a prefix; a prefix that is taken is `AlreadyExists`.
@@ -114,13 +150,19 @@ impl Registry {
         device.delete_in_background(&path)
     }
 
+    /// The device of a prefix and its parameters, an existing or a new one. Created outside the lock, because `make` may use this registry.
     fn device(&self, segment: &NamePrefix, whole: &OsStr) -> Result<Arc<dyn Device>> {
-        if !segment.parameters.is_empty() {
-            let error = Error::new(Kind::InvalidName, Operation::Resolve, whole);
-            return Err(error.advise(format!("the device {:?} takes no parameters", segment.prefix)));
-        }
-        let entries = self.entries();
-        entries.devices.get(&segment.prefix).cloned().ok_or_else(|| entries.unknown(segment, whole))
+        let text = segment.text();
+        let make = {
+            let entries = self.entries();
+            if let Some(device) = entries.chains.get(&text) {
+                return Ok(Arc::clone(device));
+            }
+            let make = entries.devices.get(&segment.prefix).cloned();
+            make.ok_or_else(|| entries.unknown(segment, whole))?
+        };
+        let device = make(&segment.parameters)?;
+        Ok(Arc::clone(self.entries().chains.entry(text).or_insert(device)))
     }
 
     /// The wrapper of a chain, an existing or a new one. Created outside the lock, because `wrap` may use this registry.
@@ -140,6 +182,18 @@ impl Registry {
     fn entries(&self) -> MutexGuard<'_, RegistryEntries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The maker of a device that takes no parameters.
+fn without_parameters(prefix: &str, device: Arc<dyn Device>) -> Arc<MakeDevice> {
+    let prefix = prefix.to_owned();
+    Arc::new(move |parameters| {
+        if parameters.is_empty() {
+            return Ok(Arc::clone(&device));
+        }
+        let error = Error::new(Kind::InvalidName, Operation::Resolve, format!("{prefix}={parameters}"));
+        Err(error.advise(format!("the device {prefix:?} takes no parameters")))
+    })
 }
 
 impl RegistryEntries {
@@ -204,6 +258,7 @@ pub fn register_wrapper(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MemFs;
 
     /// A wrapper without an effect.
     struct Same(Arc<dyn Device>);
@@ -262,8 +317,21 @@ mod tests {
     }
 
     #[test]
-    fn devices_take_no_parameters() {
-        let error = with_wrapper().resolve("memfs=3:a").err().unwrap();
+    fn devices_without_parameters_refuse_them() {
+        let error = with_wrapper().resolve("ufs=3:a").err().unwrap();
         assert_eq!(error.kind(), Kind::InvalidName);
+    }
+
+    #[test]
+    fn a_device_with_parameters_is_made_once_for_each_text() {
+        let registry = with_wrapper();
+        let device = |name: &str| registry.resolve(name).unwrap().0;
+        assert!(Arc::ptr_eq(&device("memfs=1MiB:a"), &device("memfs=1MiB:b")));
+        assert!(!Arc::ptr_eq(&device("memfs=1MiB:a"), &device("memfs:a")));
+        registry.register_device_maker("made", |_| Ok(Arc::new(MemFs::new()))).unwrap();
+        assert!(Arc::ptr_eq(&device("same:made=x=1,y:a"), &device("same:made=x=1,y:b")));
+        assert_eq!(registry.prefix_kind("made"), Some(PrefixKind::Device));
+        assert_eq!(registry.prefix_kind("same"), Some(PrefixKind::Wrapper));
+        assert_eq!(registry.prefix_kind("floppy"), None);
     }
 }

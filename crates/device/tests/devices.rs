@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aqueduct_device::{MemFs, Ufs, Uring};
+use aqueduct_device::{MemFs, NodeMemFs, Ufs, Uring};
 use aqueduct_testkit::device::{DeviceUnderTest, conformance};
 use aqueduct_testkit::oracle;
 
@@ -28,6 +28,13 @@ fn check(subject: &DeviceUnderTest) {
 #[test]
 fn memfs() {
     check(&by_number("memfs", Arc::new(MemFs::new())));
+}
+
+#[test]
+fn memfs_of_a_node() {
+    let parent = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let memory = NodeMemFs::in_folder(parent.path().join("files"), Some(1 << 30));
+    check(&by_number("memfs of a node", Arc::new(memory)));
 }
 
 #[test]

@@ -110,7 +110,7 @@ mod view;
 pub mod write_behind;
 mod write_buffer;
 
-pub use aqueduct_device::{WriterLock, available_memory};
+pub use aqueduct_device::{PrefixKind, WriterLock, available_memory};
 pub use context::counters::Counters;
 pub use context::mode::Mode;
 pub use error::{Class, Error, Kind, Result};
@@ -119,7 +119,7 @@ pub use handle::access::{self, Access, CollectiveAccess, Etypes, Split};
 pub use handle::array_access::{ArrayAccess, CollectiveArrayAccess};
 pub use handle::{
     Count, File, OpenOptions, Pfs, PfsMode, Request, Scope, Whence, check_name, check_unclaimed, claim,
-    delete, discard, path, wait_all, wait_any, wait_some,
+    delete, discard, path, prefix_kind, wait_all, wait_any, wait_some,
 };
 pub use hints::{BufferOptions, Capacity, Hints, Info, Strategy, Toggle};
 #[cfg(feature = "ndarray")]

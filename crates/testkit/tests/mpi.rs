@@ -44,6 +44,33 @@ fn files(name: &str) {
     judge_files(name, "file", &[(1, ""), (2, ""), (3, ""), (4, "")]);
 }
 
+/// Files in the memory of the node, shared by processes; on several nodes they are refused, and a job that was killed keeps none open.
+fn files_in_memory(name: &str) {
+    let Some(launcher) = launcher(name) else { return };
+    let file = format!("test-{name}-{}", std::process::id());
+    for ranks in [2, 4] {
+        let output = launcher.succeeds(ranks, &["memory", &file], &[]);
+        assert!(output.contains(&format!("file cases passed on {ranks} ranks")), "{output}");
+    }
+    let job = launcher.job(2, &["memory", &file], &[("AQUEDUCT_NODE_RANKS", "1")]);
+    assert!(!job.success && job.errors.contains("tunnel:"), "{}", job.errors);
+    let job = launcher.job(2, &["abort-in-memory", &file], &[]);
+    assert!(!job.success && job.output.contains("InUse"), "{} {}", job.output, job.errors);
+    let memory = aqueduct_device::NodeMemFs::new(None);
+    let left =
+        || memory.files().unwrap().into_iter().filter(|left| left.name.to_string_lossy().starts_with(&file));
+    assert_eq!(left().count(), 1, "only the file of the killed job");
+    // The launcher ends before the last rank.
+    for _ in 0..1000 {
+        if left().all(|file| !file.open) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    aqueduct_file::delete(format!("memfs:{file}")).unwrap();
+    assert_eq!(left().count(), 0);
+}
+
 fn buffered_files(name: &str) {
     judge_files(name, "buffered", &[(2, ""), (3, "")]);
 }
@@ -155,9 +182,9 @@ macro_rules! on {
 }
 
 on! {
-    openmpi: suite 1..=5, suite_between_nodes, files, buffered_files, files_between_nodes, files_of_one_thread, faults,
+    openmpi: suite 1..=5, suite_between_nodes, files, files_in_memory, buffered_files, files_between_nodes, files_of_one_thread, faults,
         faults_between_nodes, failure, ends, thread_levels, host, large;
-    mpich: suite 1..=5, suite_between_nodes, files, buffered_files, files_between_nodes, files_of_one_thread, faults,
+    mpich: suite 1..=5, suite_between_nodes, files, files_in_memory, buffered_files, files_between_nodes, files_of_one_thread, faults,
         faults_between_nodes, failure, ends, thread_levels, host, large;
     standard: suite 1..=4, suite_between_nodes, files, buffered_files, files_between_nodes, failure, ends,
         thread_levels, host, large;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use aqueduct_comm::agreement::{agree_with_flags, differing_argument, first_differing_ranks, hash_of};
 use aqueduct_comm::{Comm, PooledComm};
-use aqueduct_device::{self as device, Capabilities, DeviceOpenOptions, Handle};
+use aqueduct_device::{self as device, Capabilities, DeviceOpenOptions, Handle, OpenedBy, PrefixKind};
 
 use super::file::File;
 use super::hint_exchange;
@@ -292,6 +292,7 @@ impl OpenOptions {
         let exclusive = create && self.mode.is_exclusive();
         let options = options.create(create).exclusive(exclusive).direct(hints.direct).rank(comm.rank());
         let options = options.permissions(hints.permissions).write_behind(hints.write_behind);
+        let options = options.opened_by(processes_of(comm));
         let opened = device::open(name, &options).or_else(|error| {
             // A file that this user may write and not read.
             if self.mode.is_read() || error.kind() != device::Kind::PermissionDenied {
@@ -307,6 +308,15 @@ impl OpenOptions {
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
         }
         Ok(handle)
+    }
+}
+
+/// Which processes open the files of a communicator.
+fn processes_of(comm: &Comm) -> OpenedBy {
+    match comm.node_count() {
+        _ if comm.is_one_process() => OpenedBy::Process,
+        1 => OpenedBy::Node,
+        _ => OpenedBy::Cluster,
     }
 }
 
@@ -350,6 +360,11 @@ pub fn check_name(name: impl AsRef<OsStr>) -> Result<()> {
     let shown: Arc<str> = name.as_ref().to_string_lossy().into();
     let resolved = device::registry().resolve(name.as_ref());
     resolved.map(|_| ()).map_err(|error| Error::device("open", &shown, error))
+}
+
+/// What a prefix of a name means; none if it is unknown.
+pub fn prefix_kind(prefix: &str) -> Option<PrefixKind> {
+    device::registry().prefix_kind(prefix)
 }
 
 /// Deletes the file of this name. Not collective: one rank does it.

@@ -2,18 +2,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use aqueduct_file::PrefixKind;
 
 use crate::settings;
 
 /// File system prefixes of other MPI-IO implementations: all of them mean a file of the operating system.
 const FILE_SYSTEMS: [&str; 12] =
     ["nfs", "lustre", "gpfs", "panfs", "pvfs2", "xfs", "hfs", "sfs", "piofs", "pfs", "beegfs", "testfs"];
-
-/// Devices and wrappers of the engine, which a program or its user may name.
-const DEVICES: [&str; 7] = ["ufs", "uring", "memfs", "fault", "throttle", "trace", "crash"];
-
-/// Those that are no wrappers.
-const BASES: [&str; 3] = ["ufs", "uring", "memfs"];
 
 /// The prefixes added to every name: wrappers from the environment.
 #[derive(Clone, Debug, Default)]
@@ -22,24 +19,81 @@ pub(crate) struct DeviceWrappers {
     pub(crate) device: String,
     /// From `AQUEDUCT_TRACE`: a folder.
     pub(crate) trace: Option<OsString>,
+    /// From `AQUEDUCT_MAP`: folders, and what names below them begin with instead.
+    pub(crate) map: PathMap,
+}
+
+/// Folders whose files have other names in the engine: `AQUEDUCT_MAP=/scratch/run=tunnel:/run;/data=memfs:`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathMap(Vec<(PathBuf, String)>);
+
+impl PathMap {
+    pub(crate) const FORMS: &'static str = "absolute folders and the names that replace them, such as /scratch/run=tunnel:/run, separated by semicolons";
+
+    /// Reads the text of the variable; none if it is malformed or a name has no known prefix.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let entry = |part: &str| {
+            let (folder, name) = part.split_once('=')?;
+            let is_valid = folder.starts_with('/') && aqueduct_file::check_name(format!("{name}x")).is_ok();
+            (is_valid && has_prefix(name.as_bytes())).then(|| (PathBuf::from(folder), name.to_owned()))
+        };
+        text.split(';')
+            .filter(|part| !part.trim().is_empty())
+            .map(|part| entry(part.trim()))
+            .collect::<Option<_>>()
+            .map(Self)
+    }
+
+    /// The name that replaces a path, by the longest folder that contains it. A relative path is below the working directory.
+    fn replace(&self, path: &OsStr) -> Option<OsString> {
+        let whole = std::path::absolute(Path::new(path)).ok()?;
+        let entries =
+            self.0.iter().filter_map(|(folder, name)| Some((folder, name, whole.strip_prefix(folder).ok()?)));
+        let (_, name, rest) = entries.max_by_key(|(folder, _, _)| folder.components().count())?;
+        let mut replaced = OsString::from(name);
+        if !rest.as_os_str().is_empty() {
+            if !name.ends_with([':', '/']) {
+                replaced.push("/");
+            }
+            replaced.push(rest);
+        }
+        Some(replaced)
+    }
+}
+
+/// What the first prefix of a name means to the engine, whatever its parameters are.
+fn kind_of_prefix(name: &[u8]) -> Option<PrefixKind> {
+    let head = name.split(|byte| *byte == b':').next().filter(|head| head.len() < name.len())?;
+    let word = head.split(|byte| *byte == b'=').next()?;
+    aqueduct_file::prefix_kind(std::str::from_utf8(word).ok()?)
+}
+
+fn has_prefix(name: &[u8]) -> bool {
+    kind_of_prefix(name).is_some()
 }
 
 impl DeviceWrappers {
     pub(crate) fn from_env() -> Self {
         let device = settings::value("AQUEDUCT_DEVICE").map(|value| value.to_string_lossy().into_owned());
-        Self { device: device.unwrap_or_default(), trace: settings::valid("AQUEDUCT_TRACE").map(Into::into) }
+        let map = settings::valid("AQUEDUCT_MAP").and_then(|text| PathMap::parse(&text)).unwrap_or_default();
+        Self {
+            device: device.unwrap_or_default(),
+            trace: settings::valid("AQUEDUCT_TRACE").map(Into::into),
+            map,
+        }
     }
 
     /// True if the last of them is a device, which replaces the default one.
     fn ends_in_a_device(&self) -> bool {
         let last = self.device.trim_end_matches(':').rsplit(':').next().unwrap_or_default();
-        BASES.contains(&last)
+        kind_of_prefix(format!("{last}:").as_bytes()) == Some(PrefixKind::Device)
     }
 }
 
 /// A name with these wrappers, to check them.
 pub(crate) fn probe(device: &OsStr) -> OsString {
-    let wrappers = DeviceWrappers { device: device.to_string_lossy().into_owned(), trace: None };
+    let wrappers =
+        DeviceWrappers { device: device.to_string_lossy().into_owned(), ..DeviceWrappers::default() };
     resolve("probe".as_ref(), &wrappers)
 }
 
@@ -47,14 +101,14 @@ pub(crate) fn probe(device: &OsStr) -> OsString {
 pub(crate) fn resolve(name: &OsStr, wrappers: &DeviceWrappers) -> OsString {
     let bytes = name.as_bytes();
     let head = bytes.iter().position(|byte| *byte == b':').map(|colon| &bytes[..colon]);
-    let word = head.map(|head| head.split(|byte| *byte == b'=').next().unwrap_or(head));
-    let known = |words: &[&str]| word.is_some_and(|word| words.iter().any(|known| known.as_bytes() == word));
-    let plain: Vec<u8> = if known(&DEVICES) {
+    let is_file_system = head.is_some_and(|head| FILE_SYSTEMS.iter().any(|known| known.as_bytes() == head));
+    let path = if is_file_system { &bytes[head.map_or(0, <[u8]>::len) + 1..] } else { bytes };
+    let plain: Vec<u8> = if has_prefix(bytes) && !is_file_system {
         bytes.to_vec()
-    } else if known(&FILE_SYSTEMS) {
-        [b"ufs:", &bytes[head.map_or(0, <[u8]>::len) + 1..]].concat()
+    } else if let Some(mapped) = wrappers.map.replace(OsStr::from_bytes(path)) {
+        mapped.into_vec()
     } else {
-        [b"ufs:", bytes].concat()
+        [b"ufs:", path].concat()
     };
     let mut whole = Vec::new();
     if let Some(folder) = &wrappers.trace {
@@ -97,7 +151,11 @@ mod tests {
 
     #[test]
     fn the_environment_wraps_every_file() {
-        let wrappers = DeviceWrappers { device: "fault=write=#3".to_owned(), trace: Some("t".into()) };
+        let wrappers = DeviceWrappers {
+            device: "fault=write=#3".to_owned(),
+            trace: Some("t".into()),
+            ..DeviceWrappers::default()
+        };
         let name = resolve("out".as_ref(), &wrappers).into_string().unwrap();
         assert_eq!(name, "trace=t/%p.csv:fault=write=#3:ufs:out");
     }
@@ -110,9 +168,40 @@ mod tests {
             ("throttle=1MB/s:uring", "throttle=1MB/s:uring:out"),
             ("throttle=1MB/s", "throttle=1MB/s:ufs:out"),
         ] {
-            let wrappers = DeviceWrappers { device: device.to_owned(), trace: None };
+            let wrappers = DeviceWrappers { device: device.to_owned(), ..DeviceWrappers::default() };
             assert_eq!(resolve("out".as_ref(), &wrappers), expected, "{device}");
             assert_eq!(resolve("nfs:out".as_ref(), &wrappers), expected, "{device}");
         }
+    }
+
+    #[test]
+    fn mapped_folders_have_other_names() {
+        let map = PathMap::parse("/scratch/run=memfs:r; /scratch=memfs=1MiB:;/data=memfs:d/").unwrap();
+        let wrappers = DeviceWrappers { map, ..DeviceWrappers::default() };
+        for (name, expected) in [
+            ("/scratch/run/a", "memfs:r/a"),
+            ("nfs:/scratch/run/a", "memfs:r/a"),
+            ("/scratch/running", "memfs=1MiB:running"),
+            ("/scratch/run", "memfs:r"),
+            ("/data/x/y", "memfs:d/x/y"),
+            ("/other/a", "ufs:/other/a"),
+            ("ufs:/data/x", "ufs:/data/x"),
+        ] {
+            assert_eq!(resolve(name.as_ref(), &wrappers), expected, "{name}");
+        }
+        let below = std::env::current_dir().unwrap();
+        let map = PathMap::parse(&format!("{}=memfs:", below.display())).unwrap();
+        assert_eq!(
+            resolve("a/b".as_ref(), &DeviceWrappers { map, ..DeviceWrappers::default() }),
+            "memfs:a/b"
+        );
+    }
+
+    #[test]
+    fn malformed_maps_are_refused() {
+        for text in ["/a", "a=memfs:", "/a=floppy:", "/a=plain", "/a=memfs=huge:x", "/a=memfs:;x"] {
+            assert!(PathMap::parse(text).is_none(), "{text}");
+        }
+        assert!(PathMap::parse("").unwrap().0.is_empty());
     }
 }

@@ -12,8 +12,8 @@ use aqueduct_comm::{Comm, Error, Kind, Op, abi};
 use aqueduct_file::Info;
 use aqueduct_testkit::{file, transport};
 
-const USAGE: &str = "conformance suite | file FOLDER | buffered FOLDER | faults FOLDER | panic RANK | error RANK | leave RANK | silent RANK | keep RANK | \
-     unreceived | twice | worker | facts | hints | large | threads | host LIBRARY";
+const USAGE: &str = "conformance suite | file FOLDER | memory NAME | abort-in-memory NAME | buffered FOLDER | faults FOLDER | panic RANK | \
+     error RANK | leave RANK | silent RANK | keep RANK | unreceived | twice | worker | facts | hints | large | threads | host LIBRARY";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +22,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.first().map(String::as_str) {
         Some("suite") => aqueduct_comm::run(suite),
         Some("file") => aqueduct_comm::run(|world| files(world, text(), &Info::new())),
+        Some("memory") => aqueduct_comm::run(|world| memory(world, text())),
+        Some("abort-in-memory") => aqueduct_comm::run(|world| abort_in_memory(world, text())),
         Some("buffered") => aqueduct_comm::run(|world| files(world, text(), &buffered(text()))),
         Some("faults") => aqueduct_comm::run(|world| faults(world, text())),
         Some("panic") => aqueduct_comm::run(|world| fail(world, number(), true)),
@@ -70,6 +72,29 @@ fn files(world: &Comm, folder: &str, info: &Info) -> Result<(), Error> {
         println!("{cases} file cases passed on {} ranks of {} nodes", world.size(), world.node_count());
     }
     Ok(())
+}
+
+/// The file engine on files in the memory of the node.
+#[allow(clippy::unnecessary_wraps)]
+fn memory(world: &Comm, name: &str) -> Result<(), Error> {
+    let cases = file::conformance(world, &format!("memfs=512MiB:{name}-"));
+    if world.rank() == 0 {
+        println!("{cases} file cases passed on {} ranks of {} nodes", world.size(), world.node_count());
+    }
+    Ok(())
+}
+
+/// All ranks open a file in the memory of the node, write, and end without closing it.
+fn abort_in_memory(world: &Comm, name: &str) -> Result<(), Error> {
+    let name = format!("memfs=1MiB:{name}");
+    let file = match aqueduct_file::File::create(world, &name) {
+        Ok(file) => file,
+        Err(error) => panic!("{error}"),
+    };
+    file.at(0).all().write(&[world.rank() as u64; 100]).expect("a write");
+    let busy = aqueduct_file::delete(&name).expect_err("an open file");
+    println!("{:?}", busy.kind());
+    std::process::abort();
 }
 
 /// Little memory and a spill file, so that both are used.
