@@ -91,3 +91,69 @@ fn compressed_files_have_the_same_hits() {
         assert_eq!(places(&hits(&zipped, ranks)), places(&expected), "{ranks} ranks");
     }
 }
+
+/// Hits of the box as (sequence, first residue from 1) in the table that `motif` prints.
+fn box_places(genome: &str) -> Vec<(String, u64)> {
+    let table = motif(&["search", CARG, genome, "--format", "tsv", "-n", "3"]);
+    let place = |line: &str| {
+        let columns: Vec<&str> = line.split('\t').collect();
+        columns[3].parse().ok().map(|start| (columns[2].to_owned(), start))
+    };
+    table.lines().filter_map(place).collect()
+}
+
+#[test]
+fn grep_finds_the_same_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines.fa").display().to_string();
+    motif(&["generate", &path, "--size", "2MiB", "--sequences", "3", "--width", "0", "--plant", PLANTED]);
+    // Two boxes cannot overlap, so that `grep -o` prints all of them.
+    let found = Command::new("grep").args(["-obE", "CC(A|T){6}GG", &path]).output().unwrap();
+    let text = fs::read(&path).unwrap();
+    let mut expected = Vec::new();
+    for line in String::from_utf8(found.stdout).unwrap().lines() {
+        let at: usize = line.split(':').next().unwrap().parse().unwrap();
+        let header = text[..at].iter().rposition(|byte| *byte == b'>').unwrap();
+        let end = header + text[header..].iter().position(|byte| *byte == b'\n').unwrap();
+        let name = String::from_utf8_lossy(&text[header + 1..end]);
+        let name = name.split_whitespace().next().unwrap().to_owned();
+        expected.push((name, (at - end) as u64));
+    }
+    assert!(expected.len() > 100, "{}", expected.len());
+    assert_eq!(box_places(&path), expected);
+}
+
+/// [EMBOSS fuzznuc](https://emboss.sourceforge.net/apps/release/6.6/emboss/apps/fuzznuc.html), where it is installed.
+#[test]
+fn fuzznuc_finds_the_same_places() {
+    if Command::new("fuzznuc").arg("-version").output().is_err() {
+        println!("skipped: fuzznuc is missing (Debian package emboss)");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let genome = genome(folder.path());
+    let report = folder.path().join("fuzznuc.gff");
+    let fuzznuc = |pattern: &str, mismatches: &str| {
+        let status = Command::new("fuzznuc")
+            .args(["-sequence", &genome, "-pattern", pattern, "-pmismatch", mismatches])
+            .args(["-rformat", "gff", "-auto", "-outfile"])
+            .arg(&report)
+            .status();
+        assert!(status.unwrap().success());
+        let places = fs::read_to_string(&report).unwrap();
+        let place = |line: &str| {
+            let columns: Vec<&str> = line.split('\t').collect();
+            (columns[0].to_owned(), columns[3].parse().unwrap())
+        };
+        let mut places: Vec<(String, u64)> =
+            places.lines().filter(|line| !line.starts_with('#')).map(place).collect();
+        places.sort();
+        places
+    };
+    let mut boxes = box_places(&genome);
+    boxes.sort();
+    assert!(boxes.len() > 100);
+    assert_eq!(fuzznuc("CC[AT](6)GG", "0"), boxes);
+    let count = motif(&["search", "(CCATATATGG)/hamming(2)", &genome, "--count", "-n", "2"]);
+    assert_eq!(fuzznuc("CCATATATGG", "2").len(), count.trim().parse::<usize>().unwrap());
+}

@@ -30,6 +30,13 @@ impl ServiceProcess {
         Self { child, address }
     }
 
+    /// The most memory that the process had, in bytes.
+    fn peak_memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    }
+
     fn client(&self, user: &str) -> RpcClient {
         RpcClient::new(&format!("http://{user}@{}", self.address)).unwrap()
     }
@@ -104,6 +111,8 @@ fn a_hundred_searches_survive_the_death_of_the_server() {
         proxy.client("second:other").call("motif.status", &[ids[0].1.clone()]).is_err(),
         "searches are private"
     );
+    let memory = proxy.peak_memory();
+    assert!(memory < 64 << 20, "the proxy took {memory} bytes for 100 searches");
 }
 
 #[test]
