@@ -15,6 +15,9 @@ pub(crate) fn start(words: &[&str]) -> Result<()> {
     if name == "programs" || words.contains(&"--preload") {
         mpiio::build()?;
     }
+    if name == "motif" {
+        run(&mut cargo(&["build", "--release", "--quiet", "--package", "aqueduct-motif"]))?;
+    }
     let mut command = cargo(&["run", "--release", "--quiet", "--package", "aqueduct-bench"]);
     run(command.arg("--").args(words))
 }

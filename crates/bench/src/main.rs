@@ -1,5 +1,6 @@
 //! All benchmarks of the project. `cargo xtask bench NAME` builds and runs them; `README.md` describes what is measured.
 
+mod applications;
 mod cases;
 mod format_libraries;
 mod in_process;
@@ -20,7 +21,7 @@ struct Benchmark {
     run: fn(&[&str]) -> Result<()>,
 }
 
-const BENCHMARKS: [Benchmark; 8] = [
+const BENCHMARKS: [Benchmark; 9] = [
     Benchmark {
         name: "foundations",
         summary: "devices and collective calls against system calls and memcpy",
@@ -60,6 +61,11 @@ const BENCHMARKS: [Benchmark; 8] = [
         name: "programs",
         summary: "PnetCDF and parallel HDF5 on the interposition library against their own MPI-IO",
         run: format_libraries::programs::run,
+    },
+    Benchmark {
+        name: "motif",
+        summary: "sequence search against other tools; parallel input [exact|tools|approximate|input]… [--quick]",
+        run: applications::motif::run,
     },
 ];
 

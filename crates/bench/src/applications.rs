@@ -1,0 +1,4 @@
+//! Benchmarks of applications: each starts the program of an application as a user would.
+
+pub(crate) mod motif;
+mod speedup_plot;
