@@ -42,6 +42,8 @@ pub(crate) struct CommInner {
     pub(crate) node_exchange: NodeExchange,
     /// Numbers the collective calls: the tag of their messages.
     pub(crate) next_collective: AtomicU32,
+    /// Numbers the operations made of point-to-point messages: their tag.
+    pub(crate) next_operation: AtomicU32,
     pub(crate) children: AtomicU32,
     /// Numbers the communicators of this rank alone.
     pub(crate) self_comms: AtomicU32,
@@ -63,6 +65,15 @@ impl std::fmt::Debug for Comm {
 }
 
 impl Comm {
+    /// The lowest tag of [`next_operation_tag`](Comm::next_operation_tag); messages of programs should have lower ones.
+    pub const FIRST_OPERATION_TAG: u32 = 0xffff_0000;
+
+    /// A tag for a collective operation that is made of point-to-point messages: all ranks begin such operations in the same order and so get the same tag.
+    /// Local. The tags are used again after 65536 operations.
+    pub fn next_operation_tag(&self) -> u32 {
+        Self::FIRST_OPERATION_TAG | self.inner.next_operation.fetch_add(1, Ordering::Relaxed) & 0xffff
+    }
+
     /// This rank, from 0 up.
     pub fn rank(&self) -> usize {
         self.inner.rank

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::collective_id::CollectiveId;
 use crate::matching::mailbox::MatchKey;
-use crate::matching::packet::{Packet, PacketBody, PacketHeader, Plain};
+use crate::matching::packet::{MessageBody, Packet, PacketBody, PacketHeader, Plain};
 use crate::{Comm, Error, Kind, Result};
 
 /// The sender of a message to receive.
@@ -47,6 +47,42 @@ impl Comm {
         self.inner.traffic.count(size_of_val(&values[..]));
         let post =
             self.inner.transport.post(self.inner.members[to], self.header(tag), PacketBody::new(values))?;
+        Ok(SendRequest { comm: self.clone(), post })
+    }
+
+    /// As [`send`](Comm::send), for bytes of a type that the receiver knows by `code`: it comes with the [message](Message), outside its bytes.
+    pub fn send_coded(&self, to: usize, tag: u32, code: u64, bytes: &[u8]) -> Result<()> {
+        self.check_rank(to, "send")?;
+        self.inner.traffic.count(bytes.len());
+        self.inner.transport.send(self.inner.members[to], self.coded_header(tag, code), bytes)
+    }
+
+    /// As [`start_send`](Comm::start_send), for any body of a type that the receiver knows by `code`.
+    ///
+    /// ```
+    /// aqueduct_comm::Launch::threads(2).run(|world| {
+    ///     if world.rank() == 0 {
+    ///         return world.start_send_coded(1, 5, 77, vec![1.5f64; 3])?.wait();
+    ///     }
+    ///     let message = world.start_receive::<u8>(0, 5)?.wait_message()?;
+    ///     assert_eq!((message.code(), message.bytes().len()), (77, 24));
+    ///     // The sent vector itself: the sender is a thread of this process.
+    ///     assert_eq!(message.into_body::<Vec<f64>>().unwrap(), [1.5; 3]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn start_send_coded(
+        &self,
+        to: usize,
+        tag: u32,
+        code: u64,
+        body: impl MessageBody,
+    ) -> Result<SendRequest> {
+        self.check_rank(to, "start_send")?;
+        self.inner.traffic.count(body.bytes().len());
+        let header = self.coded_header(tag, code);
+        let post = self.inner.transport.post(self.inner.members[to], header, PacketBody::new(body))?;
         Ok(SendRequest { comm: self.clone(), post })
     }
 
@@ -126,6 +162,13 @@ impl Comm {
         PacketHeader { context, source: self.rank() as u32, tag, call: [0; CollectiveId::LEN] }
     }
 
+    /// The code is where packets of collective calls have the call.
+    fn coded_header(&self, tag: u32, code: u64) -> PacketHeader {
+        let mut header = self.header(tag);
+        header.call[..8].copy_from_slice(&code.to_le_bytes());
+        header
+    }
+
     fn match_key(&self, from: MessageSource, tag: u32, call: &'static str) -> Result<MatchKey> {
         let source = rank_of(from);
         source.map_or(Ok(()), |rank| self.check_rank(rank, call))?;
@@ -178,6 +221,35 @@ impl SendRequest {
     }
 }
 
+/// A received message with its code; see [`Comm::start_send_coded`].
+#[derive(Debug)]
+pub struct Message(Packet);
+
+impl Message {
+    /// The sender and the length.
+    pub fn status(&self) -> Status {
+        status_of(&self.0)
+    }
+
+    /// The code that it was sent with; 0 if it was sent without one.
+    pub fn code(&self) -> u64 {
+        let mut code = [0; 8];
+        code.copy_from_slice(&self.0.header.call[..8]);
+        u64::from_le_bytes(code)
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.body.bytes()
+    }
+
+    /// The sent body itself, if the sender is a thread of this process and sent a `B`.
+    pub fn into_body<B: std::any::Any>(self) -> std::result::Result<B, Self> {
+        let header = self.0.header;
+        self.0.body.downcast().map_err(|body| Self(Packet { header, body }))
+    }
+}
+
 /// A receive in progress. Dropping it cancels it; its message is then matched with the next receive.
 #[derive(Debug)]
 #[must_use = "`wait` returns the received values"]
@@ -198,6 +270,10 @@ impl<T: Plain> ReceiveRequest<T> {
 
     /// The message if it has arrived. An error after the message was returned.
     pub fn test(&mut self) -> Result<Option<(Vec<T>, Status)>> {
+        self.test_packet()?.map(unpack).transpose()
+    }
+
+    fn test_packet(&mut self) -> Result<Option<Packet>> {
         let receive_id = self.receive_id.ok_or_else(|| {
             Error::new(Kind::InvalidArgument, "receive", "the message of this receive was already returned")
         })?;
@@ -206,7 +282,17 @@ impl<T: Plain> ReceiveRequest<T> {
             return self.comm.inner.transport.check_wait("receive").map(|()| None);
         };
         self.receive_id = None;
-        unpack(packet).map(Some)
+        Ok(Some(packet))
+    }
+
+    /// Waits for the message; with its code, and its body as it was sent.
+    pub fn wait_message(self) -> Result<Message> {
+        self.wait_packet("receive").map(Message)
+    }
+
+    /// As [`test`](Self::test), for [`wait_message`](Self::wait_message).
+    pub fn test_message(&mut self) -> Result<Option<Message>> {
+        Ok(self.test_packet()?.map(Message))
     }
 
     fn wait_packet(mut self, call: &'static str) -> Result<Packet> {

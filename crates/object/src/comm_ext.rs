@@ -1,18 +1,18 @@
 //! Objects between ranks: messages and collective calls of [`Comm`], for any type that is an object.
 
-use std::marker::PhantomData;
+mod message;
+mod pending;
+mod reduction;
 
-use aqueduct_comm::{Comm, MessageSource, ReceiveRequest, SendRequest, Status};
+use aqueduct_comm::{Comm, MessageSource, SendRequest, Status};
 
-use crate::codec::Decoder;
 use crate::error::{Error, Kind, Result};
 use crate::into_objects::{EncodedBatch, IntoObjects};
-use crate::object::{Object, cast};
+use crate::object::{Object, cast, decode_all};
+use message::{differing, message};
 
-/// The end of every message of objects; it identifies the message.
-const MAGIC: [u8; 4] = *b"AQO1";
-/// Count, hash, length of the name, magic.
-const TRAILER: usize = 8 + 8 + 4 + 4;
+pub use message::ObjectReceiveRequest;
+pub use pending::ObjectCollectiveRequest;
 
 /// Objects between ranks, as methods of [`Comm`].
 ///
@@ -61,6 +61,15 @@ pub trait ObjectCommExt {
         objects: impl IntoObjects<'a, T>,
     ) -> Result<SendRequest>;
 
+    /// As [`start_send_objects`](ObjectCommExt::start_send_objects), of a vector that is given away: trivial objects are not copied, and a receiver in the same
+    /// process gets the vector itself.
+    fn start_send_vec<T: Object + Send + Sync>(
+        &self,
+        to: usize,
+        tag: u32,
+        objects: Vec<T>,
+    ) -> Result<SendRequest>;
+
     /// Starts receiving the next message of objects.
     fn start_receive_objects<T: Object>(
         &self,
@@ -97,14 +106,13 @@ pub trait ObjectCommExt {
         tag: u32,
         objects: &mut [T],
     ) -> Result<(usize, Status)> {
-        let (received, status) = self.receive_objects(from, tag)?;
-        let count = received.len();
+        let (received, count, status) = self.start_receive_objects(from, tag)?.wait_into(objects)?;
         if count > objects.len() {
             let detail = format!("the message has {count} objects, the slice has {}", objects.len());
             let place = message(status.source, tag);
             return Err(Error::new(Kind::BadArgument, "receive_objects_into", &place, detail));
         }
-        objects.iter_mut().zip(received).for_each(|(old, new)| *old = new);
+        objects.iter_mut().zip(received.into_iter().flatten()).for_each(|(old, new)| *old = new);
         Ok((count, status))
     }
 
@@ -149,10 +157,10 @@ pub trait ObjectCommExt {
         root: usize,
         object: T,
         combine: impl FnMut(T, T) -> T,
-    ) -> Result<Option<T>>;
-
-    /// As [`reduce_object`](ObjectCommExt::reduce_object), with the result on every rank.
-    fn allreduce_object<T: Object>(&self, object: T, combine: impl FnMut(T, T) -> T) -> Result<T>;
+    ) -> Result<Option<T>> {
+        let reduced = self.reduce_objects(root, std::slice::from_ref(&object), combine)?;
+        Ok(reduced.and_then(|mut objects| objects.pop()))
+    }
 
     /// As [`reduce_object`](ObjectCommExt::reduce_object), element by element of slices of equal length.
     fn reduce_objects<T: Object>(
@@ -161,6 +169,58 @@ pub trait ObjectCommExt {
         objects: &[T],
         combine: impl FnMut(T, T) -> T,
     ) -> Result<Option<Vec<T>>>;
+
+    /// As [`reduce_objects`](ObjectCommExt::reduce_objects), with the result on every rank.
+    fn allreduce_objects<T: Object>(&self, objects: &[T], combine: impl FnMut(T, T) -> T) -> Result<Vec<T>>;
+
+    /// Reduces the slices of ranks 0 to this one, element by element, in rank order.
+    fn scan_objects<T: Object>(&self, objects: &[T], combine: impl FnMut(T, T) -> T) -> Result<Vec<T>>;
+
+    /// Reduces the slices of the ranks below this one, element by element, in rank order; none at rank 0.
+    fn exclusive_scan_objects<T: Object>(
+        &self,
+        objects: &[T],
+        combine: impl FnMut(T, T) -> T,
+    ) -> Result<Option<Vec<T>>>;
+
+    /// As [`reduce_object`](ObjectCommExt::reduce_object), with the result on every rank.
+    fn allreduce_object<T: Object>(&self, object: T, combine: impl FnMut(T, T) -> T) -> Result<T> {
+        let reduced = self.allreduce_objects(std::slice::from_ref(&object), combine)?.pop();
+        Ok(reduced.unwrap_or(object))
+    }
+
+    /// Starts broadcasting the objects of `root` along a tree; those of other ranks are ignored. The request gives the objects on every rank.
+    fn start_broadcast_objects<'a, T: Object>(
+        &self,
+        root: usize,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<ObjectCollectiveRequest<T>>;
+
+    /// Starts gathering the objects of each rank at `root`. The request gives them by rank, at other ranks nothing.
+    fn start_gather_objects<'a, T: Object>(
+        &self,
+        root: usize,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<ObjectCollectiveRequest<T>>;
+
+    /// Starts gathering the objects of each rank on every rank. The request gives them by rank.
+    fn start_allgather_objects<'a, T: Object>(
+        &self,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<ObjectCollectiveRequest<T>>;
+
+    /// Starts scattering the parts of `root`, part `r` to rank `r`. The request gives this rank's part, as the part of `root`.
+    fn start_scatter_objects<T: Object, P: AsRef<[T]>>(
+        &self,
+        root: usize,
+        parts: &[P],
+    ) -> Result<ObjectCollectiveRequest<T>>;
+
+    /// Starts sending part `r` to rank `r`. The request gives the parts that were sent to this rank, by rank.
+    fn start_all_to_all_objects<T: Object, P: AsRef<[T]>>(
+        &self,
+        parts: &[P],
+    ) -> Result<ObjectCollectiveRequest<T>>;
 }
 
 impl ObjectCommExt for Comm {
@@ -170,9 +230,8 @@ impl ObjectCommExt for Comm {
         tag: u32,
         objects: impl IntoObjects<'a, T>,
     ) -> Result<()> {
-        self.start_send_objects(to, tag, objects)?
-            .wait()
-            .map_err(|error| Error::from_comm("send_objects", message(to, tag), &error))
+        let sent = message::send(self, to, tag, objects);
+        sent.map_err(|error| Error::from_comm("send_objects", message(to, tag), &error))
     }
 
     fn start_send_objects<'a, T: Object>(
@@ -181,7 +240,17 @@ impl ObjectCommExt for Comm {
         tag: u32,
         objects: impl IntoObjects<'a, T>,
     ) -> Result<SendRequest> {
-        let sent = self.start_send(to, tag, encode_message::<T>(objects.encode_batch()));
+        let sent = message::start_send(self, to, tag, objects);
+        sent.map_err(|error| Error::from_comm("send_objects", message(to, tag), &error))
+    }
+
+    fn start_send_vec<T: Object + Send + Sync>(
+        &self,
+        to: usize,
+        tag: u32,
+        objects: Vec<T>,
+    ) -> Result<SendRequest> {
+        let sent = message::start_send_vec(self, to, tag, objects);
         sent.map_err(|error| Error::from_comm("send_objects", message(to, tag), &error))
     }
 
@@ -192,7 +261,7 @@ impl ObjectCommExt for Comm {
     ) -> Result<ObjectReceiveRequest<T>> {
         let started = self.start_receive(from, tag);
         let bytes = started.map_err(|error| Error::from_comm("receive_objects", "message", &error))?;
-        Ok(ObjectReceiveRequest { bytes, tag, objects: PhantomData })
+        Ok(ObjectReceiveRequest::new(bytes, tag))
     }
 
     fn broadcast_object<T: Object>(&self, root: usize, object: &mut T) -> Result<()> {
@@ -272,120 +341,68 @@ impl ObjectCommExt for Comm {
         decode_parts("all_to_all_objects", &all, &counts)
     }
 
-    fn reduce_object<T: Object>(
-        &self,
-        root: usize,
-        object: T,
-        combine: impl FnMut(T, T) -> T,
-    ) -> Result<Option<T>> {
-        let all = self.gather_objects(root, std::slice::from_ref(&object))?;
-        Ok(all.and_then(|all| all.into_iter().flatten().reduce(combine)))
-    }
-
-    fn allreduce_object<T: Object>(&self, object: T, combine: impl FnMut(T, T) -> T) -> Result<T> {
-        let all = self.allgather_objects(std::slice::from_ref(&object))?;
-        Ok(all.into_iter().flatten().reduce(combine).unwrap_or(object))
-    }
-
     fn reduce_objects<T: Object>(
         &self,
         root: usize,
         objects: &[T],
-        mut combine: impl FnMut(T, T) -> T,
+        combine: impl FnMut(T, T) -> T,
     ) -> Result<Option<Vec<T>>> {
-        let counts = check::<T>(self, "reduce_objects", objects.len())?;
-        if let Some(other) = counts.iter().position(|count| *count != counts[0]) {
-            let detail = format!("rank 0 passes {} objects, rank {other} {}", counts[0], counts[other]);
-            return Err(Error::new(Kind::BadArgument, "reduce_objects", "all ranks", detail));
-        }
-        let Some(all) = self.gather_objects(root, objects)? else { return Ok(None) };
-        let pairwise = |left: Vec<T>, right: Vec<T>| {
-            left.into_iter().zip(right).map(|(left, right)| combine(left, right)).collect()
-        };
-        Ok(all.into_iter().reduce(pairwise))
-    }
-}
-
-/// A non-blocking receive of objects. Dropping it cancels it.
-#[derive(Debug)]
-#[must_use = "`wait` returns the objects"]
-pub struct ObjectReceiveRequest<T> {
-    bytes: ReceiveRequest<u8>,
-    tag: u32,
-    objects: PhantomData<T>,
-}
-
-impl<T: Object> ObjectReceiveRequest<T> {
-    /// Waits for the message.
-    pub fn wait(self) -> Result<(Vec<T>, Status)> {
-        let received = self.bytes.wait();
-        let (bytes, status) =
-            received.map_err(|error| Error::from_comm("receive_objects", "message", &error))?;
-        decode_message(&bytes, status, self.tag)
+        reduction::reduce(self, "reduce_objects", root, objects, combine)
     }
 
-    /// The objects, if the message has arrived; an error if they were returned before.
-    pub fn test(&mut self) -> Result<Option<(Vec<T>, Status)>> {
-        let received = self.bytes.test();
-        let received = received.map_err(|error| Error::from_comm("receive_objects", "message", &error))?;
-        received.map(|(bytes, status)| decode_message(&bytes, status, self.tag)).transpose()
+    fn allreduce_objects<T: Object>(&self, objects: &[T], combine: impl FnMut(T, T) -> T) -> Result<Vec<T>> {
+        reduction::allreduce(self, "allreduce_objects", objects, combine)
     }
-}
 
-fn message(rank: usize, tag: u32) -> String {
-    format!("message of rank {rank} with tag {tag}")
-}
-
-/// A message: the encoded objects, then their number and type.
-fn encode_message<T: Object>(packed: EncodedBatch<'_>) -> Vec<u8> {
-    let (schema, count) = (T::schema(), packed.count as u64);
-    let name = schema.name();
-    let mut bytes = packed.bytes.into_owned();
-    bytes.reserve_exact(name.len() + TRAILER);
-    bytes.extend_from_slice(name.as_bytes());
-    bytes.extend_from_slice(&count.to_le_bytes());
-    bytes.extend_from_slice(&schema.hash().to_le_bytes());
-    bytes.extend_from_slice(&(name.len() as u32).to_le_bytes());
-    bytes.extend_from_slice(&MAGIC);
-    bytes
-}
-
-fn decode_message<T: Object>(bytes: &[u8], status: Status, tag: u32) -> Result<(Vec<T>, Status)> {
-    let place = message(status.source, tag);
-    let wanted = T::schema();
-    let wrong = |sent: &str| {
-        let detail = format!("it was sent as {sent} and received as {}", wanted.name());
-        Error::new(Kind::WrongType, "receive_objects", &place, detail)
-    };
-    let plain = || wrong("data that is not an object");
-    let (rest, magic) = bytes.split_last_chunk::<4>().ok_or_else(plain)?;
-    let (rest, name_len) = rest.split_last_chunk::<4>().ok_or_else(plain)?;
-    let (rest, hash) = rest.split_last_chunk::<8>().ok_or_else(plain)?;
-    let (rest, count) = rest.split_last_chunk::<8>().ok_or_else(plain)?;
-    let data = rest.len().checked_sub(u32::from_le_bytes(*name_len) as usize);
-    let (data, name) = rest.split_at_checked(data.ok_or_else(plain)?).ok_or_else(plain)?;
-    if *magic != MAGIC {
-        return Err(plain());
+    fn scan_objects<T: Object>(&self, objects: &[T], combine: impl FnMut(T, T) -> T) -> Result<Vec<T>> {
+        reduction::scan(self, "scan_objects", objects, combine).map(|(upto, _)| upto)
     }
-    if u64::from_le_bytes(*hash) != wanted.hash() {
-        return Err(wrong(&differing(&String::from_utf8_lossy(name), &wanted.name())));
+
+    fn exclusive_scan_objects<T: Object>(
+        &self,
+        objects: &[T],
+        combine: impl FnMut(T, T) -> T,
+    ) -> Result<Option<Vec<T>>> {
+        reduction::scan(self, "exclusive_scan_objects", objects, combine).map(|(_, below)| below)
     }
-    let objects = decode_objects(data, u64::from_le_bytes(*count) as usize);
-    let objects =
-        objects.map_err(|error| Error::new(Kind::Damaged, "receive_objects", &place, error.to_string()))?;
-    Ok((objects, Status { source: status.source, bytes: data.len() }))
-}
 
-/// The name of the other type; types of the same name differ in their fields.
-fn differing(other: &str, wanted: &str) -> String {
-    if other == wanted { format!("another {other}, with other fields,") } else { other.to_owned() }
-}
+    fn start_broadcast_objects<'a, T: Object>(
+        &self,
+        root: usize,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<ObjectCollectiveRequest<T>> {
+        pending::broadcast(self, root, objects)
+    }
 
-fn decode_objects<T: Object>(bytes: &[u8], count: usize) -> std::result::Result<Vec<T>, crate::DecodeError> {
-    let mut input = Decoder::new(bytes);
-    let objects = input.take_all(count)?;
-    input.end()?;
-    Ok(objects)
+    fn start_gather_objects<'a, T: Object>(
+        &self,
+        root: usize,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<ObjectCollectiveRequest<T>> {
+        pending::gather(self, root, objects)
+    }
+
+    fn start_allgather_objects<'a, T: Object>(
+        &self,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<ObjectCollectiveRequest<T>> {
+        pending::allgather(self, objects)
+    }
+
+    fn start_scatter_objects<T: Object, P: AsRef<[T]>>(
+        &self,
+        root: usize,
+        parts: &[P],
+    ) -> Result<ObjectCollectiveRequest<T>> {
+        pending::scatter(self, root, parts)
+    }
+
+    fn start_all_to_all_objects<T: Object, P: AsRef<[T]>>(
+        &self,
+        parts: &[P],
+    ) -> Result<ObjectCollectiveRequest<T>> {
+        pending::all_to_all(self, parts)
+    }
 }
 
 fn map_comm_error<R>(call: &'static str, outcome: aqueduct_comm::Result<R>) -> Result<R> {
@@ -393,8 +410,7 @@ fn map_comm_error<R>(call: &'static str, outcome: aqueduct_comm::Result<R>) -> R
 }
 
 fn decode_part<T: Object>(call: &'static str, bytes: &[u8], count: usize) -> Result<Vec<T>> {
-    decode_objects(bytes, count)
-        .map_err(|error| Error::new(Kind::Damaged, call, "all ranks", error.to_string()))
+    decode_all(bytes, count).map_err(|error| Error::new(Kind::Damaged, call, "all ranks", error.to_string()))
 }
 
 fn decode_parts<T: Object>(call: &'static str, all: &[Vec<u8>], counts: &[u64]) -> Result<Vec<Vec<T>>> {

@@ -1,11 +1,15 @@
 //! A file of objects, open on all ranks.
 
 mod access;
+mod borrow_scope;
 mod checksums;
 mod commit;
+mod compact;
 mod field_access;
+mod field_index;
 mod gather;
 mod index;
+mod manage;
 mod meta_file;
 mod open_file;
 mod open_options;
@@ -13,6 +17,7 @@ mod repair;
 mod request;
 mod scope;
 mod view;
+mod view_patterns;
 
 use std::ffi::OsStr;
 use std::marker::PhantomData;
@@ -29,7 +34,11 @@ use crate::schema::{ByteOrder, Migration, Schema, swap};
 use crate::schema_decoder::decode_migrated;
 
 pub use access::{CollectiveObjectAccess, ObjectAccess};
+pub use borrow_scope::{BorrowScope, BorrowedWrite};
+pub use compact::{CompactionReport, compact};
 pub use field_access::{CollectiveFieldAccess, FieldAccess};
+pub use field_index::FieldIndex;
+pub use manage::delete;
 pub(crate) use meta_file::IndexEntry;
 pub(crate) use open_file::{OpenObjectFile, WrittenObjects};
 pub use open_options::ObjectOpenOptions;

@@ -97,6 +97,10 @@ impl<'a, T: Object, const N: usize> IntoObjects<'a, T> for &'a [T; N] {
     fn encode_batch(self) -> EncodedBatch<'a> {
         self.as_slice().encode_batch()
     }
+
+    fn slice(&self) -> Option<&'a [T]> {
+        Some(self.as_slice())
+    }
 }
 
 impl<'a, T: Object> IntoObjects<'a, T> for Single<'a, T> {

@@ -24,6 +24,8 @@
 //! | [`DynObjectFile`], [`DynObjectWriter`], [`SchemaDecoder`] | files and objects whose type is known at run time only |
 //! | [`ObjectView`] | which objects a rank sees |
 //! | [`FieldAccess`] | one field of all objects |
+//! | [`FieldIndex`] | objects found by the value of a field |
+//! | [`compact`], [`delete`] | a copy without overwritten objects; deletion of a file |
 //! | [`repair`] | repairs a file that is incomplete, or whose `.meta` is missing or damaged |
 //!
 //! `docs/format-object.md` specifies the format.
@@ -42,13 +44,13 @@ mod schema_decoder;
 
 pub use aqueduct_derive::Object;
 pub use codec::{DecodeError, Decoder, Encoder};
-pub use comm_ext::{ObjectCommExt, ObjectReceiveRequest};
+pub use comm_ext::{ObjectCollectiveRequest, ObjectCommExt, ObjectReceiveRequest};
 pub use dyn_file::{DynObjectFile, DynObjectWriter};
 pub use error::{Error, Kind, Result};
 pub use file::{
-    Collective, CollectiveFieldAccess, CollectiveObjectAccess, FieldAccess, Independent, ObjectAccess,
-    ObjectFile, ObjectOpenOptions, ObjectSplitRequest, ObjectView, ReadRequest, RepairReport, WriteRequest,
-    repair,
+    BorrowScope, BorrowedWrite, Collective, CollectiveFieldAccess, CollectiveObjectAccess, CompactionReport,
+    FieldAccess, FieldIndex, Independent, ObjectAccess, ObjectFile, ObjectOpenOptions, ObjectSplitRequest,
+    ObjectView, ReadRequest, RepairReport, WriteRequest, compact, delete, repair,
 };
 pub use into_objects::{EncodedBatch, FromIter, IntoObjects, Single};
 #[doc(hidden)]

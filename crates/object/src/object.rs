@@ -14,7 +14,7 @@ mod sequence;
 use std::any::TypeId;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::schema::{Schema, Type};
@@ -48,7 +48,8 @@ pub use schema_builder::SchemaBuilder;
 ///
 /// # Types of fields
 /// All numbers, `bool`, `char`, `()`, `String`; arrays and tuples; `Option`, `Box`, `Rc`, `Arc` (their values); `Vec`, `VecDeque`,
-/// `BTreeMap`, `HashMap`, `BTreeSet`, `HashSet`; `PhantomData`; other objects, including enums and trees. With the feature `num-complex`
+/// `LinkedList`, `BinaryHeap`, `Box<[T]>`, `Cow<'static, _>` of slices and texts; `BTreeMap`, `HashMap`, `BTreeSet`, `HashSet`; `Range`,
+/// `Duration`; `PhantomData`; other objects, including enums and trees. With the feature `num-complex`
 /// also `Complex<f32>` and `Complex<f64>`, with the feature `half` also `half::f16`.
 ///
 /// ```compile_fail
@@ -100,8 +101,6 @@ pub unsafe trait Object: Sized + 'static {
 
     /// Names, types, nesting, sizes, offsets and units. Built once per type.
     fn schema() -> Arc<Schema> {
-        static MADE: OnceLock<Mutex<HashMap<TypeId, Arc<Schema>>>> = OnceLock::new();
-        let made = || MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(schema) = made().get(&TypeId::of::<Self>()) {
             return Arc::clone(schema);
         }
@@ -109,6 +108,17 @@ pub unsafe trait Object: Sized + 'static {
         let schema = Arc::new(Schema::new(SchemaBuilder::default().describe::<Self>()));
         Arc::clone(made().entry(TypeId::of::<Self>()).or_insert(schema))
     }
+}
+
+/// The schemas that were built.
+fn made() -> MutexGuard<'static, HashMap<TypeId, Arc<Schema>>> {
+    static MADE: OnceLock<Mutex<HashMap<TypeId, Arc<Schema>>>> = OnceLock::new();
+    MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The name of a type that this process has used, by the hash of its schema.
+pub(crate) fn schema_name_of(hash: u64) -> Option<String> {
+    made().values().find(|schema| schema.hash().max(1) == hash).map(|schema| schema.name())
 }
 
 /// The encoded form of a value.

@@ -1,9 +1,12 @@
 //! The categories, schemas and encoded forms of objects.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aqueduct_object::schema::ByteOrder;
 use aqueduct_object::{Category, Object, decode, encode};
@@ -352,4 +355,33 @@ fn complex_and_half_precision_numbers_are_trivial_objects() {
             file.close()
         })
         .unwrap();
+}
+
+#[test]
+fn more_containers_have_the_form_of_a_vector_or_of_their_parts() {
+    fn check<T: Object + PartialEq + std::fmt::Debug>(value: T, like: &[u8], signature: &str) {
+        let bytes = encode(&value);
+        assert_eq!((bytes.len(), &bytes[..]), (value.encoded_size(), like));
+        assert_eq!(decode::<T>(&bytes), Ok(value));
+        assert_eq!(T::schema().signature(), signature);
+    }
+    let vector = encode(&vec![1u16, 2, 3]);
+    check(LinkedList::from([1u16, 2, 3]), &vector, "[u16]");
+    check::<Box<[u16]>>(Box::new([1, 2, 3]), &vector, "[u16]");
+    check::<Cow<'static, [u16]>>(Cow::Borrowed(&[1, 2, 3]), &vector, "[u16]");
+    check::<Cow<'static, str>>("text".into(), &encode(&"text".to_owned()), "text");
+    check::<Box<str>>("text".into(), &encode(&"text".to_owned()), "text");
+    check(5u32..9, &encode(&[5u32, 9]), "Range{start:u32,end:u32}");
+    check(
+        "a".to_owned().."b".to_owned(),
+        &encode(&("a".to_owned(), "b".to_owned())),
+        "Range{start:text,end:text}",
+    );
+    let duration = Duration::new(7, 999_999_999);
+    check(duration, &encode(&(7u64, 999_999_999u32)), "Duration{seconds:u64<s>,nanoseconds:u32<ns>}");
+    let heap = decode::<BinaryHeap<u8>>(&encode(&BinaryHeap::from([3u8, 1, 2]))).unwrap();
+    assert_eq!(heap.into_sorted_vec(), [1, 2, 3]);
+    assert_eq!((Range::<f64>::CATEGORY, Duration::SIZE), (Category::Trivial, Some(12)));
+    let error = decode::<Duration>(&encode(&(0u64, 1_000_000_000u32))).unwrap_err();
+    assert!(error.to_string().contains("1000000000 is not a fraction of a second"), "{error}");
 }

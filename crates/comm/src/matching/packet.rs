@@ -57,36 +57,37 @@ impl Packet {
 
 /// The contents of a message: a vector of a plain type.
 #[derive(Debug)]
-pub(crate) struct PacketBody(Box<dyn ErasedVec>);
+pub(crate) struct PacketBody(Box<dyn MessageBody>);
 
 /// A value that ranks can send: any type without padding or pointers for which every bit pattern is valid.
 pub trait Plain: Pod + Send + Sync + std::fmt::Debug {}
 
 impl<T: Pod + Send + Sync + std::fmt::Debug> Plain for T {}
 
-trait ErasedVec: Send + Sync + std::fmt::Debug {
+/// The contents of a message: passed by pointer to a rank that is a thread of this process, as bytes to others.
+pub trait MessageBody: Any + Send + Sync + std::fmt::Debug {
+    /// The bytes to send; the same at every call.
     fn bytes(&self) -> &[u8];
-    fn as_any(&self) -> &dyn Any;
-    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-impl<T: Plain> ErasedVec for Vec<T> {
+impl<T: Plain> MessageBody for Vec<T> {
     fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(self)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }
 
 impl PacketBody {
-    pub(crate) fn new<T: Plain>(values: Vec<T>) -> Self {
-        Self(Box::new(values))
+    pub(crate) fn new(body: impl MessageBody) -> Self {
+        Self(Box::new(body))
+    }
+
+    /// The sent value itself, if it is a `B` from this process.
+    pub(crate) fn downcast<B: Any>(self) -> std::result::Result<B, Self> {
+        if !(&*self.0 as &dyn Any).is::<B>() {
+            return Err(self);
+        }
+        let body: Box<dyn Any> = self.0;
+        Ok(*body.downcast().expect("its type was just compared"))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -108,10 +109,7 @@ impl PacketBody {
             );
             return Err(Error::new(Kind::Truncated, call, detail));
         }
-        if !self.0.as_any().is::<Vec<T>>() {
-            return Ok(bytemuck::pod_collect_to_vec(self.bytes()));
-        }
-        Ok(*self.0.into_any().downcast().expect("its type was just compared"))
+        self.downcast::<Vec<T>>().or_else(|body| Ok(bytemuck::pod_collect_to_vec(body.bytes())))
     }
 }
 

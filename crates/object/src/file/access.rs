@@ -123,6 +123,11 @@ impl<'f, T: Object, S: ObjectScope> ObjectAccess<'f, T, S> {
         Self { file, position, scope: PhantomData }
     }
 
+    /// The file.
+    pub(super) fn file(&self) -> &'f ObjectFile<T> {
+        self.file
+    }
+
     /// Writes objects; how many.
     pub fn write<'a>(self, objects: impl IntoObjects<'a, T>) -> Result<u64> {
         if let Some(objects) = objects.slice().filter(|objects| self.file.streams(objects)) {
@@ -163,22 +168,16 @@ impl<'f, T: Object, S: ObjectScope> ObjectAccess<'f, T, S> {
         Ok(objects.len() as u64)
     }
 
-    fn write_bytes(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write_bytes(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         S::write(self.place(offset), bytes.into()).map(drop)
     }
 
-    fn fail_write(&self, error: Error) -> Error {
+    pub(super) fn fail_write(&self, error: Error) -> Error {
         S::fail_write(self.place(0), error)
     }
 
     fn fail_read(&self, error: Error) -> Error {
-        let store = &self.file.open_file;
-        if store.size().is_some() {
-            return S::fail_read(self.place(0), error);
-        }
-        // Objects of variable size are read independently; only the outcome is collective.
-        let _ = store.outcome::<S, _>("read", Err::<(), _>(error.clone()));
-        error
+        S::fail_read(self.place(0), error)
     }
 
     /// Reads into `objects`, from the first on; how many, less at the end of the file.
@@ -208,6 +207,30 @@ impl<'f, T: Object, S: ObjectScope> ObjectAccess<'f, T, S> {
         self.load(&placed)
     }
 
+    /// Appends up to `count` objects to a container, less at the end of the file; how many.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// # use aqueduct_object::ObjectFile;
+    /// use std::collections::BTreeSet;
+    ///
+    /// # Launch::threads(1).run(|world| {
+    /// let file = ObjectFile::create(world, "memfs:onto")?;
+    /// file.at(0).write(&[3u32, 1, 3])?;
+    /// let mut set = BTreeSet::from([7]);
+    /// assert_eq!(file.at(0).read_onto(9, &mut set)?, 3);
+    /// assert_eq!(set, BTreeSet::from([1, 3, 7]));
+    /// # file.close()
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn read_onto(self, count: u64, container: &mut impl Extend<T>) -> Result<u64> {
+        let objects = self.read_vec(count)?;
+        let count = objects.len() as u64;
+        container.extend(objects);
+        Ok(count)
+    }
+
     /// Starts writing objects, which the request owns until it is done.
     pub fn start_write(self, objects: Vec<T>) -> Result<WriteRequest<T>>
     where
@@ -219,12 +242,13 @@ impl<'f, T: Object, S: ObjectScope> ObjectAccess<'f, T, S> {
                 count: objects.len(),
                 ends: Vec::new(),
             };
-            let (offset, _, written) = self.agreed("write", self.prepare_write(packed))?;
+            let prepared = self.prepare_write(packed);
+            let (offset, _, written) = prepared.map_err(|error| self.fail_start_write(error))?;
             self.file.open_file.record_write(written);
             return WriteRequest::start_plain::<S>(self.place(offset), objects);
         }
-        let (offset, packed, written) =
-            self.agreed("write", self.prepare_write(objects.as_slice().encode_batch()))?;
+        let prepared = self.prepare_write(objects.as_slice().encode_batch());
+        let (offset, packed, written) = prepared.map_err(|error| self.fail_start_write(error))?;
         self.file.open_file.record_write(written);
         let bytes = packed.bytes.into_owned();
         WriteRequest::start_encoded::<S>(self.place(offset), objects, bytes)
@@ -235,16 +259,18 @@ impl<'f, T: Object, S: ObjectScope> ObjectAccess<'f, T, S> {
     where
         T: Send,
     {
-        let placed = self.agreed("read", self.prepare_read(count))?;
+        let prepared = self.prepare_read(count);
+        let placed = prepared.map_err(|error| S::fail_start_read(self.place(0), error))?;
         ReadRequest::start(self.file, &placed)
     }
 
-    fn agreed<R>(&self, operation: &'static str, mine: Result<R>) -> Result<R> {
-        self.file.open_file.outcome::<S, _>(operation, mine)
+    /// Takes part in a non-blocking write with an error, so that the other ranks fail too.
+    pub(super) fn fail_start_write(&self, error: Error) -> Error {
+        S::fail_start_write(self.place(0), error)
     }
 
     /// The position in the data file: an object of the view if sizes are constant, else a byte.
-    fn place(&self, offset: u64) -> ByteAccess<'f> {
+    pub(super) fn place(&self, offset: u64) -> ByteAccess<'f> {
         self.file.open_file.data.at(offset)
     }
 
@@ -259,7 +285,10 @@ impl<'f, T: Object, S: ObjectScope> ObjectAccess<'f, T, S> {
 
     /// Resolves the position of a write and marks the bytes that it changes. Returns the offset in the data file, the bytes, and the record for
     /// the index. The outcome is this rank's own; the allocation of space is collective if the access is.
-    fn prepare_write<'a>(&self, packed: EncodedBatch<'a>) -> Result<(u64, EncodedBatch<'a>, WrittenObjects)> {
+    pub(super) fn prepare_write<'a>(
+        &self,
+        packed: EncodedBatch<'a>,
+    ) -> Result<(u64, EncodedBatch<'a>, WrittenObjects)> {
         let store = &self.file.open_file;
         let start = self.start(packed.count as u64);
         let mut prepared = start.and_then(|start| {
@@ -334,8 +363,7 @@ impl<'f, T: Object, S: ObjectScope> ObjectAccess<'f, T, S> {
     fn load(&self, placed: &ViewRange) -> Result<Vec<T>> {
         let store = &self.file.open_file;
         let Some(size) = store.size() else {
-            let read = self.file.gather(placed);
-            return store.outcome::<S, _>("read", read);
+            return self.file.gather::<S>(placed);
         };
         let mut bytes = vec![0; (placed.count * size) as usize];
         self.read_bytes(placed, &mut bytes)?;
@@ -347,6 +375,26 @@ impl<'f, T: Object, S: ObjectScope> ObjectAccess<'f, T, S> {
 }
 
 impl<T: Object> ObjectFile<T> {
+    /// Writes encoded objects of variable size from object `start` of the view on, which is the current one.
+    pub(super) fn write_batch<S: ObjectScope>(
+        &self,
+        view: &Arc<ObjectView>,
+        start: u64,
+        packed: EncodedBatch<'_>,
+    ) -> Result<u64> {
+        let access = ObjectAccess::<T, S>::new(self, ObjectPosition::Number(start));
+        if self.view() != *view {
+            let detail = "the view was changed after `field` was called; call it again";
+            return Err(access.fail_write(self.open_file.error(Kind::BadArgument, "write", detail)));
+        }
+        let count = packed.count as u64;
+        let (offset, packed, written) =
+            access.prepare_write(packed).map_err(|error| access.fail_write(error))?;
+        access.write_bytes(offset, &packed.bytes)?;
+        self.open_file.record_write(written);
+        Ok(count)
+    }
+
     /// True if objects are encoded and written in parts: many of variable size, in the byte order of memory.
     fn streams(&self, objects: &[T]) -> bool {
         let mut bytes = 0;

@@ -5,21 +5,12 @@ use std::ops::Range;
 use aqueduct_comm::Op;
 use aqueduct_comm::agreement::from_root;
 
-use super::meta_file::{
-    BLOCK, ChecksumUnits, CommitState, ENTRIES, IndexEntry, MetaArea, MetaSlot, SUMS, UNIT,
-};
+use super::meta_file::{BLOCK, ChecksumUnits, CommitState, ENTRIES, MetaArea, MetaSlot, SUMS, UNIT};
 use super::open_file::{OpenObjectFile, WrittenObjects, merged};
 use crate::error::{Kind, Result};
 
-/// The changes of all ranks, on rank 0.
-struct CommitData {
-    count: u64,
-    length: u64,
-    /// The whole blocks that have changed, and their checksums.
-    sums: Vec<(Range<u64>, Vec<u32>)>,
-    entries: Vec<(u64, IndexEntry)>,
-    generation: u64,
-}
+/// The checksums of whole blocks that have changed.
+type ChangedSums = Vec<(Range<u64>, Vec<u32>)>;
 
 impl OpenObjectFile {
     /// Makes everything that all ranks have written durable, and visible to readers at once. Collective.
@@ -41,8 +32,11 @@ impl OpenObjectFile {
         };
         let changed = u64::from(!dirty.is_empty() || !written.is_empty() || state == CommitState::Changing);
         let end = dirty.iter().map(|range| range.end).max().unwrap_or(0);
-        let most =
-            self.map_comm_error("commit", self.comm.allreduce(Op::Max, &[changed, high, end, generation]))?;
+        let first = written.iter().filter_map(WrittenObjects::first).min().unwrap_or(u64::MAX);
+        let start = dirty.iter().map(|range| range.start).min().unwrap_or(u64::MAX);
+        // The lowest of all first objects and bytes as the highest of the numbers below the maximum.
+        let mine = [changed, high, end, generation, u64::MAX - first, u64::MAX - start];
+        let most = self.map_comm_error("commit", self.comm.allreduce(Op::Max, &mine))?;
         if most[0] == 0 {
             return Ok(());
         }
@@ -51,12 +45,15 @@ impl OpenObjectFile {
             None => most[2].max(self.changes().slot.length),
         };
         let filled = self.fill(length);
-        let sums = self.gather_sums(&dirty, length)?;
+        let is_appended = u64::MAX - most[5] >= self.changes().slot.length;
+        let sums = self.gather_sums(if is_appended { None } else { Some(&dirty) }, length)?;
         let sums = self.agree("commit", filled.and(sums))?;
-        let entries = self.gather_entries(&written)?;
-        let gathered = CommitData { count: most[1], length, sums, entries, generation: most[3] };
+        let (old, slot) = self.next_slot(most[1], length, most[3] + 1);
+        if self.size().is_none() {
+            self.write_index(&old, &slot, u64::MAX - most[4], &written)?;
+        }
         let slot = if self.comm.rank() == 0 {
-            self.write_state(gathered).map(|slot| slot.encode().to_vec())
+            self.write_state(slot, &old, &sums).map(|slot| slot.encode().to_vec())
         } else {
             Ok(Vec::new())
         };
@@ -85,14 +82,19 @@ impl OpenObjectFile {
 
     /// The checksums of all blocks that any rank has changed: each rank reads its share once, rank 0 gathers them. The outer result is that of the
     /// communication, the inner one that of this rank.
-    #[allow(clippy::type_complexity, reason = "a result of this rank inside a result of the communication")]
-    fn gather_sums(&self, dirty: &[Range<u64>], length: u64) -> Result<Result<Vec<(Range<u64>, Vec<u32>)>>> {
+    fn gather_sums(&self, dirty: Option<&[Range<u64>]>, length: u64) -> Result<Result<ChangedSums>> {
         if !self.checksums {
             return Ok(Ok(Vec::new()));
         }
         let committed = self.changes().slot.length;
-        let flat: Vec<[u64; 2]> = dirty.iter().map(|range| [range.start, range.end]).collect();
-        let all = self.map_comm_error("commit", self.comm.allgather_varied(&flat))?.concat();
+        let all = match dirty {
+            // All changes are after the committed data: in blocks that are new on all ranks.
+            None => Vec::new(),
+            Some(dirty) => {
+                let flat: Vec<[u64; 2]> = dirty.iter().map(|range| [range.start, range.end]).collect();
+                self.map_comm_error("commit", self.comm.allgather_varied(&flat))?.concat()
+            }
+        };
         let whole = length / BLOCK;
         let blocks = all.iter().map(|[start, end]| start / BLOCK..end.div_ceil(BLOCK).min(whole));
         // Blocks between the committed length and the new one are new on all ranks.
@@ -114,55 +116,37 @@ impl OpenObjectFile {
         Ok(gathered)
     }
 
-    fn gather_entries(&self, written: &[WrittenObjects]) -> Result<Vec<(u64, IndexEntry)>> {
-        if self.size().is_some() {
-            return Ok(Vec::new());
-        }
-        let entries = written.iter().flat_map(WrittenObjects::entries);
-        let flat: Vec<[u64; 3]> =
-            entries.map(|(number, entry)| [number, entry.offset, entry.length]).collect();
-        let all = self.map_comm_error("commit", self.comm.gather_varied(0, &flat))?.unwrap_or_default();
-        let entry = |[number, offset, length]: [u64; 3]| (number, IndexEntry { offset, length });
-        Ok(all.concat().into_iter().map(entry).collect())
-    }
-
-    /// Rank 0: writes the index and the checksums, then the slot.
-    fn write_state(&self, gathered: CommitData) -> Result<MetaSlot> {
-        let Some(meta) = &self.meta else { return Ok(self.changes().slot.clone()) };
+    /// The current slot, and the next one without its checksum: the same areas on all ranks.
+    fn next_slot(&self, count: u64, length: u64, generation: u64) -> (MetaSlot, MetaSlot) {
         let old = self.changes().slot.clone();
-        let mut slot =
-            MetaSlot { state: CommitState::Complete, generation: gathered.generation + 1, ..old.clone() };
-        (slot.count, slot.length) = (gathered.count, gathered.length);
+        let mut slot = MetaSlot { state: CommitState::Complete, generation, count, length, ..old.clone() };
         if self.checksums {
-            let units = (slot.length / BLOCK).div_ceil(SUMS);
-            (slot.sums, slot.end) =
-                self.grow_area(old.sums, (old.length / BLOCK).div_ceil(SUMS), units, slot.end)?;
-            self.write_sums(&slot, &old, &gathered.sums)?;
-            slot.tail = self.compute_tail_checksum(slot.length)?;
+            (slot.sums, slot.end) = grown(old.sums, (length / BLOCK).div_ceil(SUMS), slot.end);
         }
         if self.size().is_none() {
-            let units = slot.count.div_ceil(ENTRIES);
-            (slot.index, slot.end) =
-                self.grow_area(old.index, old.count.div_ceil(ENTRIES), units, slot.end)?;
-            self.write_entries(&slot, &old, gathered.entries)?;
+            (slot.index, slot.end) = grown(old.index, count.div_ceil(ENTRIES), slot.end);
+        }
+        (old, slot)
+    }
+
+    /// Rank 0: writes the checksums, then the slot.
+    fn write_state(&self, mut slot: MetaSlot, old: &MetaSlot, sums: &ChangedSums) -> Result<MetaSlot> {
+        let Some(meta) = &self.meta else { return Ok(self.changes().slot.clone()) };
+        if self.checksums {
+            let used = (old.length / BLOCK).div_ceil(SUMS);
+            if slot.sums.start != old.sums.start && used > 0 {
+                let bytes = self.read_meta(old.sums.start, used * UNIT as u64)?;
+                meta.at(slot.sums.start).write(&bytes)?;
+            }
+            self.write_sums(&slot, old, sums)?;
+            slot.tail = self.compute_tail_checksum(slot.length)?;
         }
         meta.sync()?;
         self.write_slot(&slot)?;
         Ok(slot)
     }
 
-    /// Space for so many units: in place if it is large enough, else twice as much at the end, with a copy of the units in use.
-    fn grow_area(&self, area: MetaArea, used: u64, units: u64, end: u64) -> Result<(MetaArea, u64)> {
-        let Some(meta) = self.meta.as_ref().filter(|_| units > area.room) else { return Ok((area, end)) };
-        let larger = MetaArea { start: end, room: units.max(2 * area.room).max(8) };
-        if used > 0 {
-            let bytes = self.read_meta(area.start, used * UNIT as u64)?;
-            meta.at(larger.start).write(&bytes)?;
-        }
-        Ok((larger, larger.start + larger.room * UNIT as u64))
-    }
-
-    fn write_sums(&self, slot: &MetaSlot, old: &MetaSlot, sums: &[(Range<u64>, Vec<u32>)]) -> Result<()> {
+    fn write_sums(&self, slot: &MetaSlot, old: &MetaSlot, sums: &ChangedSums) -> Result<()> {
         let Some(meta) = &self.meta else { return Ok(()) };
         for (blocks, sums) in sums {
             let units = blocks.start / SUMS..blocks.end.div_ceil(SUMS);
@@ -179,21 +163,13 @@ impl OpenObjectFile {
         }
         Ok(())
     }
+}
 
-    fn write_entries(&self, slot: &MetaSlot, old: &MetaSlot, entries: Vec<(u64, IndexEntry)>) -> Result<()> {
-        let Some(meta) = &self.meta else { return Ok(()) };
-        let numbers =
-            entries.iter().map(|(number, _)| *number).chain((old.count < slot.count).then_some(old.count));
-        let Some(first) = numbers.min().map(|first| first / ENTRIES) else { return Ok(()) };
-        let place = slot.index.start + first * UNIT as u64;
-        let used = old.count.div_ceil(ENTRIES).saturating_sub(first);
-        let kept = if used == 0 { Vec::new() } else { self.read_meta(place, used * UNIT as u64)? };
-        let mut all = IndexEntry::decode_all(&kept).map_err(|unit| self.bad_unit("index", place, unit))?;
-        all.resize(all.len().max((slot.count - first * ENTRIES) as usize), IndexEntry::NONE);
-        for (number, entry) in entries {
-            all[(number - first * ENTRIES) as usize] = entry;
-        }
-        meta.at(place).write(&IndexEntry::encode_all(&all))?;
-        Ok(())
+/// Space for so many units: in place if it is large enough, else twice as much at the end.
+fn grown(area: MetaArea, units: u64, end: u64) -> (MetaArea, u64) {
+    if units <= area.room {
+        return (area, end);
     }
+    let larger = MetaArea { start: end, room: units.max(2 * area.room).max(8) };
+    (larger, larger.start + larger.room * UNIT as u64)
 }

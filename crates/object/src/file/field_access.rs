@@ -4,9 +4,11 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use aqueduct_file::{File, Mode, OpenOptions};
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{File, Mode, OpenOptions, View};
 
 use super::ObjectFile;
+use super::meta_file::IndexEntry;
 use super::scope::{Collective, Independent, ObjectScope};
 use super::view::ObjectView;
 use crate::codec::Decoder;
@@ -52,10 +54,19 @@ impl<T: Object> ObjectFile<T> {
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
     pub fn field<F: Object>(&self, path: &str) -> Result<FieldAccess<'_, T, F>> {
+        self.field_in_view(path, self.view())
+    }
+
+    /// As [`field`](ObjectFile::field), of the objects of a view.
+    pub(super) fn field_in_view<F: Object>(
+        &self,
+        path: &str,
+        view: Arc<ObjectView>,
+    ) -> Result<FieldAccess<'_, T, F>> {
         let store = &self.open_file;
         let found = self.locate::<F>(path);
         let (schema, offset, steps) = store.agree("field", found)?;
-        let (view, size) = (self.view(), schema.size().unwrap_or(0));
+        let size = schema.size().unwrap_or(0);
         let column = match store.size() {
             Some(whole) => {
                 let bytes = store.agree("field", view.bytes(whole, offset, size))?;
@@ -125,8 +136,7 @@ impl<'f, T: Object, F: Object> FieldAccess<'f, T, F> {
             objects.end.min(there).saturating_sub(objects.start)
         });
         let Some(column) = &self.column else {
-            let read = count.and_then(|count| self.pick(objects.start, count));
-            return store.outcome::<S, _>("read", read);
+            return self.pick::<S>(count.and_then(|count| store.entries(&self.view, objects.start, count)));
         };
         let place = column.at(objects.start);
         let count = count.map_err(|error| S::fail_read(place, error))?;
@@ -164,46 +174,137 @@ impl<'f, T: Object, F: Object> FieldAccess<'f, T, F> {
         store.verify_in::<S>(hull)
     }
 
-    /// Reads whole objects of variable size and decodes the field.
-    fn pick(&self, start: u64, count: u64) -> Result<Vec<F>> {
+    /// Reads objects of variable size, in one access, and decodes the field.
+    fn pick<S: ObjectScope>(&self, entries: Result<Vec<(u64, IndexEntry)>>) -> Result<Vec<F>> {
         let store = &self.file.open_file;
-        let mut values = Vec::with_capacity(count as usize);
-        for (number, entry) in store.entries(&self.view, start, count)? {
-            let mut bytes = vec![0; entry.length as usize];
-            store.read_bytes(entry.offset, &mut bytes)?;
-            store.verify(entry.offset..entry.offset + entry.length)?;
-            let broken = |error: &dyn std::fmt::Display| {
-                let detail = format!("object {number}, from byte {} of the data on: {error}", entry.offset);
-                store.error(Kind::Damaged, "read", detail)
-            };
-            if store.order == ByteOrder::Big {
-                swap(store.schema.root(), ByteOrder::Big, &mut bytes).map_err(|why| broken(&why))?;
+        store.read_objects::<S, _>(entries, |plan, bytes| {
+            let mut values = Vec::with_capacity(plan.entries.len());
+            for (number, entry) in &plan.entries {
+                let bytes = bytes.get_mut(plan.place(*entry)).unwrap_or_default();
+                let range = self.find_value(bytes).map_err(|why| self.broken(*number, *entry, &why))?;
+                let mut input = Decoder::new(&bytes[range]);
+                values.push(F::decode(&mut input).map_err(|error| self.broken(*number, *entry, &error))?);
             }
-            let mut input = Decoder::new(&bytes);
-            walk(store.schema.root(), &self.steps, &mut input, &mut TypeContext::default())
-                .map_err(|error| broken(&error))?;
-            values.push(F::decode(&mut input).map_err(|error| broken(&error))?);
+            Ok(values)
+        })
+    }
+
+    /// Puts the bytes of an object in little-endian order; the bytes of the field among them.
+    fn find_value(&self, bytes: &mut [u8]) -> std::result::Result<Range<usize>, String> {
+        let store = &self.file.open_file;
+        if store.order == ByteOrder::Big {
+            swap(store.schema.root(), ByteOrder::Big, bytes)?;
         }
-        Ok(values)
+        let mut input = Decoder::new(bytes);
+        let error = |error: DecodeError| error.to_string();
+        walk(store.schema.root(), &self.steps, &mut input, &mut TypeContext::default()).map_err(error)?;
+        let start = input.position();
+        skip(self.schema.root(), &mut input, &mut TypeContext::default()).map_err(error)?;
+        Ok(start..input.position())
+    }
+
+    fn broken(&self, number: u64, entry: IndexEntry, why: &dyn std::fmt::Display) -> crate::Error {
+        let detail = format!("object {number}, from byte {} of the data on: {why}", entry.offset);
+        self.file.open_file.error(Kind::Damaged, "read", detail)
+    }
+
+    /// Overwrites the field in objects of variable size. A field of constant size is overwritten in place, in one access; for one of variable size the
+    /// objects are written anew.
+    fn put_in_objects<S: ObjectScope>(&self, start: u64, packed: &EncodedBatch<'_>) -> Result<u64> {
+        let (store, count) = (&self.file.open_file, packed.count as u64);
+        let entries = self.may_write(start, count).and_then(|()| store.entries(&self.view, start, count));
+        let entries = match entries {
+            Ok(entries) if entries.len() as u64 != count => {
+                Err(store.error(Kind::BadArgument, "write", "the view ends before these objects"))
+            }
+            entries => entries,
+        };
+        let value = |at: usize| match F::SIZE {
+            Some(size) => at * size..(at + 1) * size,
+            None => {
+                let start = at.checked_sub(1).map_or(0, |before| packed.ends[before]);
+                start as usize..packed.ends[at] as usize
+            }
+        };
+        let changed = store.read_objects::<S, _>(entries, |plan, bytes| {
+            let mut changes = FieldChanges::default();
+            for (at, (number, entry)) in plan.entries.iter().enumerate() {
+                let bytes = bytes.get_mut(plan.place(*entry)).unwrap_or_default();
+                let range = self.find_value(bytes).map_err(|why| self.broken(*number, *entry, &why))?;
+                let value = &packed.bytes[value(at)];
+                if F::SIZE.is_some() {
+                    changes.places.push((entry.offset + range.start as u64, at));
+                } else {
+                    for part in [&bytes[..range.start], value, &bytes[range.end..]] {
+                        changes.objects.extend_from_slice(part);
+                    }
+                    changes.ends.push(changes.objects.len() as u64);
+                }
+            }
+            Ok(changes)
+        })?;
+        if F::SIZE.is_some() {
+            return self.overwrite_values::<S>(changed.places, packed);
+        }
+        let packed = EncodedBatch { bytes: changed.objects.into(), count: packed.count, ends: changed.ends };
+        self.file.write_batch::<S>(&self.view, start, packed)
+    }
+
+    /// Overwrites values of constant size at these offsets of the data.
+    fn overwrite_values<S: ObjectScope>(
+        &self,
+        mut places: Vec<(u64, usize)>,
+        packed: &EncodedBatch<'_>,
+    ) -> Result<u64> {
+        let (store, size) = (&self.file.open_file, self.size as usize);
+        places.sort_unstable();
+        let mut bytes = Vec::with_capacity(packed.bytes.len());
+        places.iter().for_each(|(_, at)| bytes.extend_from_slice(&packed.bytes[at * size..(at + 1) * size]));
+        let mut prepare = || {
+            if store.order == ByteOrder::Big {
+                let turned = swap(self.schema.root(), ByteOrder::Little, &mut bytes);
+                turned.map_err(|why| store.error(Kind::BadArgument, "write", why))?;
+            }
+            let (Some(first), Some(last)) = (places.first(), places.last()) else {
+                return View::of(0, &Layout::from(Basic::Byte));
+            };
+            store.mark_dirty(first.0..last.0 + self.size, true)?;
+            let blocks = places.iter().map(|(offset, _)| (self.size, *offset as i64));
+            let layout = Layout::from(Basic::Byte).hindexed(blocks);
+            let layout =
+                layout.map_err(|error| store.error(Kind::BadArgument, "write", error.to_string()))?;
+            View::new(0, &Layout::from(Basic::Byte), &layout)
+        };
+        let view = prepare().map_err(|error| S::fail_write(store.data.at(0), error))?;
+        S::write(store.data.with_view(&view), bytes.as_slice().into())?;
+        Ok(packed.count as u64)
+    }
+
+    /// Fails if fields of these objects cannot be written.
+    fn may_write(&self, start: u64, count: u64) -> Result<()> {
+        let store = &self.file.open_file;
+        if !store.mode.is_write() {
+            return Err(store.error(Kind::BadArgument, "write", "the file was opened for reading only"));
+        }
+        let last = self.view.number(start.saturating_add(count.saturating_sub(1)));
+        let there = store.count()?;
+        if count > 0 && last.is_none_or(|last| last >= there) {
+            let detail = format!("the file has {there} objects; write the objects before their fields");
+            return Err(store.error(Kind::BadArgument, "write", detail));
+        }
+        Ok(())
     }
 
     fn put<S: ObjectScope>(&self, start: u64, mut packed: EncodedBatch<'_>) -> Result<u64> {
         let store = &self.file.open_file;
         let count = packed.count as u64;
+        let Some(column) = &self.column else {
+            return self.put_in_objects::<S>(start, &packed);
+        };
         let mut prepare = || {
-            let whole = store.size().ok_or_else(|| {
-                let detail = "fields of objects of variable size cannot be written; write the objects";
-                store.error(Kind::Unsupported, "write", detail)
-            })?;
-            if !store.mode.is_write() {
-                return Err(store.error(Kind::BadArgument, "write", "the file was opened for reading only"));
-            }
+            let whole = store.size().unwrap_or(1);
+            self.may_write(start, count)?;
             let last = self.view.number(start.saturating_add(count.saturating_sub(1)));
-            let there = store.count()?;
-            if count > 0 && last.is_none_or(|last| last >= there) {
-                let detail = format!("the file has {there} objects; write the objects before their fields");
-                return Err(store.error(Kind::BadArgument, "write", detail));
-            }
             if store.order == ByteOrder::Big {
                 let turned = swap(self.schema.root(), ByteOrder::Little, packed.bytes.to_mut());
                 turned.map_err(|why| store.error(Kind::BadArgument, "write", why))?;
@@ -215,12 +316,8 @@ impl<'f, T: Object, F: Object> FieldAccess<'f, T, F> {
                 _ => Ok(()),
             }
         };
-        let prepared = prepare();
-        let Some(column) = &self.column else {
-            return store.outcome::<S, _>("write", prepared).map(|()| 0);
-        };
         let place = column.at(start);
-        prepared.map_err(|error| S::fail_write(place, error))?;
+        prepare().map_err(|error| S::fail_write(place, error))?;
         S::write(place, packed.bytes.as_ref().into())?;
         Ok(count)
     }
@@ -229,6 +326,15 @@ impl<'f, T: Object, F: Object> FieldAccess<'f, T, F> {
     pub fn offset(&self) -> Option<u64> {
         self.column.is_some().then_some(self.offset)
     }
+}
+
+/// What a write of fields changes: the places of values of constant size, or whole objects.
+#[derive(Default)]
+struct FieldChanges {
+    /// The offset in the data and the number of each value.
+    places: Vec<(u64, usize)>,
+    objects: Vec<u8>,
+    ends: Vec<u64>,
 }
 
 /// Skips to the part that the steps of a path lead to.

@@ -81,8 +81,8 @@ pub struct ReadRequest<'f, T, S = Independent> {
 enum PendingObjectRead<T> {
     Plain(Request<PlainObjects<T>>),
     Encoded(Request<Vec<u8>>),
-    /// Objects of variable size, in many parts of the file; or the error that `wait` returns, on all ranks if collective.
-    Gather(Result<PendingGather>),
+    /// Objects of variable size, in many parts of the file.
+    Gather(PendingGather),
 }
 
 impl<'f, T: Object + Send, S: ObjectScope> ReadRequest<'f, T, S> {
@@ -93,7 +93,7 @@ impl<'f, T: Object + Send, S: ObjectScope> ReadRequest<'f, T, S> {
             file.open_file.size(),
             file.is_plain.then(|| cast::zeroed(placed.count as usize)).flatten(),
         ) {
-            (None, _) => PendingObjectRead::Gather(file.start_gather(&placed)),
+            (None, _) => PendingObjectRead::Gather(file.start_gather::<S>(&placed)?),
             (Some(_), Some(objects)) => {
                 PendingObjectRead::Plain(S::start_read(place, PlainObjects(objects))?)
             }
@@ -120,10 +120,7 @@ impl<'f, T: Object + Send, S: ObjectScope> ReadRequest<'f, T, S> {
                 let number = placed.view.number(placed.start).unwrap_or(0);
                 file.decode_stored(&mut bytes, placed.count as usize, number, number.saturating_mul(size))
             }
-            PendingObjectRead::Gather(gathering) => {
-                let read = gathering.and_then(|gathering| file.finish_gather(gathering));
-                file.open_file.outcome::<S, _>("read", read)
-            }
+            PendingObjectRead::Gather(gathering) => file.finish_gather::<S>(gathering),
         }
     }
 
@@ -132,7 +129,7 @@ impl<'f, T: Object + Send, S: ObjectScope> ReadRequest<'f, T, S> {
         match &self.reading {
             PendingObjectRead::Plain(request) => request.is_done(),
             PendingObjectRead::Encoded(request) => request.is_done(),
-            PendingObjectRead::Gather(gathering) => gathering.as_ref().map_or(true, PendingGather::is_done),
+            PendingObjectRead::Gather(gathering) => gathering.is_done(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Independent and collective access as types: what differs between the two, in one place.
 
-use aqueduct_file::{Access as ByteAccess, Count, File, Incoming, Outgoing, Request, Sink, Source};
+use aqueduct_file::{Access as ByteAccess, Count, File, Incoming, Outgoing, Request, Scope, Sink, Source};
 
 use crate::error::{Error, Result};
 
@@ -29,6 +29,13 @@ pub trait ObjectScope: Copy + 'static {
     /// Starts a read from the data file.
     fn start_read<B: Incoming + 'static>(place: ByteAccess<'_>, buffer: B) -> Result<Request<B>>;
 
+    /// Starts a write of borrowed memory to the data file.
+    fn lend_write<'scope, B: Outgoing + 'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        place: ByteAccess<'_>,
+        buffer: B,
+    ) -> Result<Request<B>>;
+
     /// Advances the shared pointer of a file by `count`, in rank order if collective; the position before.
     fn reserve(file: &File, count: u64) -> Result<u64>;
 
@@ -37,6 +44,12 @@ pub trait ObjectScope: Copy + 'static {
 
     /// Takes part in a collective read with an error, so that the other ranks fail too; returns the error.
     fn fail_read(place: ByteAccess<'_>, error: Error) -> Error;
+
+    /// As [`fail_write`](Self::fail_write), in a non-blocking write.
+    fn fail_start_write(place: ByteAccess<'_>, error: Error) -> Error;
+
+    /// As [`fail_read`](Self::fail_read), in a non-blocking read.
+    fn fail_start_read(place: ByteAccess<'_>, error: Error) -> Error;
 }
 
 impl ObjectScope for Independent {
@@ -58,6 +71,14 @@ impl ObjectScope for Independent {
         place.start_read(buffer)
     }
 
+    fn lend_write<'scope, B: Outgoing + 'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        place: ByteAccess<'_>,
+        buffer: B,
+    ) -> Result<Request<B>> {
+        scope.write(place, buffer)
+    }
+
     fn reserve(file: &File, count: u64) -> Result<u64> {
         file.reserve_shared(count)
     }
@@ -67,6 +88,14 @@ impl ObjectScope for Independent {
     }
 
     fn fail_read(_: ByteAccess<'_>, error: Error) -> Error {
+        error
+    }
+
+    fn fail_start_write(_: ByteAccess<'_>, error: Error) -> Error {
+        error
+    }
+
+    fn fail_start_read(_: ByteAccess<'_>, error: Error) -> Error {
         error
     }
 }
@@ -90,6 +119,14 @@ impl ObjectScope for Collective {
         place.all().start_read(buffer)
     }
 
+    fn lend_write<'scope, B: Outgoing + 'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        place: ByteAccess<'_>,
+        buffer: B,
+    ) -> Result<Request<B>> {
+        scope.write_all(place.all(), buffer)
+    }
+
     fn reserve(file: &File, count: u64) -> Result<u64> {
         file.reserve_ordered(count)
     }
@@ -103,5 +140,31 @@ impl ObjectScope for Collective {
     fn fail_read(place: ByteAccess<'_>, error: Error) -> Error {
         let _ = place.all().read(Sink::failing(error.clone()));
         error
+    }
+
+    fn fail_start_write(place: ByteAccess<'_>, error: Error) -> Error {
+        // The operation continues when its request is dropped.
+        drop(place.all().start_write(FailingBuffer(error.clone())));
+        error
+    }
+
+    fn fail_start_read(place: ByteAccess<'_>, error: Error) -> Error {
+        drop(place.all().start_read(FailingBuffer(error.clone())));
+        error
+    }
+}
+
+/// No memory, because of this error.
+struct FailingBuffer(Error);
+
+impl Outgoing for FailingBuffer {
+    fn source(&self) -> Source<'_> {
+        Source::failing(self.0.clone())
+    }
+}
+
+impl Incoming for FailingBuffer {
+    fn sink(&mut self) -> Sink<'_> {
+        Sink::failing(self.0.clone())
     }
 }

@@ -3,13 +3,15 @@
 //! `unsafe` here: implementations guarantee the contract of [`Object`] about trivial types.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::category::{Category, fold};
 use super::{Object, SchemaBuilder, cast};
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::schema::Type;
+use crate::schema::{Field, Type};
 
 // SAFETY: elements of an array have no padding between them.
 unsafe impl<T: Object, const N: usize> Object for [T; N] {
@@ -152,3 +154,73 @@ macro_rules! pointers {
 }
 
 pointers!(Box, Rc, Arc);
+
+// SAFETY: trivial only if the constant shows that there is no padding and no other order.
+unsafe impl<T: Object> Object for Range<T> {
+    const SIZE: Option<usize> = fold::size(&[T::SIZE, T::SIZE]);
+    const CATEGORY: Category = fold::category(
+        &[
+            fold::part::<T>(std::mem::offset_of!(Self, start)),
+            fold::part::<T>(std::mem::offset_of!(Self, end)),
+        ],
+        size_of::<Self>(),
+        false,
+    );
+
+    fn describe(builder: &mut SchemaBuilder) -> Type {
+        let part = |builder: &mut SchemaBuilder, name| Field::new(name, builder.describe::<T>());
+        builder.structure::<Self>("Range", |builder| vec![part(builder, "start"), part(builder, "end")], &[])
+    }
+
+    #[inline]
+    fn encoded_size(&self) -> usize {
+        self.start.encoded_size() + self.end.encoded_size()
+    }
+
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        self.start.encode(out);
+        self.end.encode(out);
+    }
+
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let start = T::decode(input).map_err(|error| error.inside("start"))?;
+        Ok(start..T::decode(input).map_err(|error| error.inside("end"))?)
+    }
+}
+
+// SAFETY: never trivial.
+unsafe impl Object for Duration {
+    const SIZE: Option<usize> = Some(12);
+    const CATEGORY: Category = Category::Constant;
+
+    fn describe(builder: &mut SchemaBuilder) -> Type {
+        let fields = |_: &mut SchemaBuilder| {
+            vec![
+                Field::new("seconds", Type::U64).with_unit("s"),
+                Field::new("nanoseconds", Type::U32).with_unit("ns"),
+            ]
+        };
+        builder.structure::<Self>("Duration", fields, &[])
+    }
+
+    fn encoded_size(&self) -> usize {
+        12
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) {
+        self.as_secs().encode(out);
+        self.subsec_nanos().encode(out);
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let (seconds, start) = (u64::decode(input)?, input.position());
+        let nanoseconds = u32::decode(input)?;
+        if nanoseconds >= 1_000_000_000 {
+            let what = format!("{nanoseconds} is not a fraction of a second in nanoseconds");
+            return Err(DecodeError::new(what, start));
+        }
+        Ok(Self::new(seconds, nanoseconds))
+    }
+}

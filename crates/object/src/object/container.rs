@@ -3,7 +3,8 @@
 //! `unsafe` here: implementations of an unsafe trait, none of them of a trivial type.
 #![allow(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
 use super::{Category, Object, SchemaBuilder};
@@ -95,6 +96,97 @@ unsafe impl<T: Object> Object for VecDeque<T> {
         Vec::decode(input).map(Self::from)
     }
 }
+
+/// Containers with the encoded form of a vector: the elements in the order of iteration.
+macro_rules! lists {
+    ($([$($bound:path)?] $type:ty),+) => {$(
+        // SAFETY: never trivial.
+        unsafe impl<T: Object $(+ $bound)?> Object for $type {
+            const CATEGORY: Category = Category::Variable;
+            const SIZE: Option<usize> = None;
+
+            fn describe(builder: &mut SchemaBuilder) -> Type {
+                Type::List(Box::new(builder.describe::<T>()))
+            }
+
+            fn encoded_size(&self) -> usize {
+                LEN + size_of_all(self.iter(), self.len())
+            }
+
+            fn encode(&self, out: &mut Encoder<'_>) {
+                out.put_len(self.len());
+                self.iter().for_each(|value| value.encode(out));
+            }
+
+            fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+                let len = input.take_len::<T>()?;
+                Ok(input.take_all::<T>(len)?.into_iter().collect())
+            }
+        }
+    )+};
+}
+
+// A heap keeps its elements in any order, so two equal heaps may have different encoded forms.
+lists!([] LinkedList<T>, [Ord] BinaryHeap<T>);
+
+/// Containers that are encoded as an owned one is.
+macro_rules! as_owned {
+    ($([$($generic:ident: $bound:path)?] $type:ty, $owned:ty);+) => {$(
+        // SAFETY: never trivial.
+        unsafe impl<$($generic: Object + $bound)?> Object for $type {
+            const CATEGORY: Category = Category::Variable;
+            const SIZE: Option<usize> = None;
+
+            fn describe(builder: &mut SchemaBuilder) -> Type {
+                builder.describe::<$owned>()
+            }
+
+            #[inline]
+            fn encoded_size(&self) -> usize {
+                LEN + (**self).size_of_elements()
+            }
+
+            #[inline]
+            fn encode(&self, out: &mut Encoder<'_>) {
+                out.put_len(self.len());
+                (**self).put_elements(out);
+            }
+
+            #[inline]
+            fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+                <$owned>::decode(input).map(Self::from)
+            }
+        }
+    )+};
+}
+
+/// The elements of a slice, or the bytes of a text.
+trait SliceElements {
+    fn size_of_elements(&self) -> usize;
+    fn put_elements(&self, out: &mut Encoder<'_>);
+}
+
+impl<T: Object> SliceElements for [T] {
+    fn size_of_elements(&self) -> usize {
+        size_of_all(self.iter(), self.len())
+    }
+
+    fn put_elements(&self, out: &mut Encoder<'_>) {
+        out.put_all(self);
+    }
+}
+
+impl SliceElements for str {
+    fn size_of_elements(&self) -> usize {
+        self.len()
+    }
+
+    fn put_elements(&self, out: &mut Encoder<'_>) {
+        out.put(self.as_bytes());
+    }
+}
+
+as_owned!([T: Sized] Box<[T]>, Vec<T>; [] Box<str>, String; [T: Clone] Cow<'static, [T]>, Vec<T>; [] Cow<'static, str>, String);
 
 /// Bytes of the elements.
 fn size_of_all<'t, T: Object>(values: impl Iterator<Item = &'t T>, len: usize) -> usize {

@@ -134,6 +134,84 @@ fn reductions(world: &Comm) -> Result<(), Error> {
     Ok(())
 }
 
+fn slices(world: &Comm) -> Result<(), Error> {
+    let (rank, size) = (world.rank(), world.size());
+    let joined = |left: String, right: String| left + &right;
+    let names = |ranks: std::ops::Range<usize>, at: usize| -> String {
+        ranks
+            .map(|rank| [rank.to_string(), at.to_string(), " ".to_owned()].join("."))
+            .collect::<Vec<_>>()
+            .concat()
+    };
+    let mine: Vec<String> = (0..3).map(|at| names(rank..rank + 1, at)).collect();
+    let upto = |end: usize| (0..3).map(|at| names(0..end, at)).collect::<Vec<_>>();
+    let mut calls = 0;
+    let counted = |left: String, right: String| {
+        calls += 1;
+        left + &right
+    };
+    assert_eq!(world.allreduce_objects(&mine, counted)?, upto(size), "in rank order");
+    // A tree: no rank combines more than ⌈log₂ ranks⌉ times.
+    assert!(calls <= 3 * size.next_power_of_two().trailing_zeros(), "{calls} calls on rank {rank}");
+    assert_eq!(world.scan_objects(&mine, joined)?, upto(rank + 1));
+    assert_eq!(world.exclusive_scan_objects(&mine, joined)?, (rank > 0).then(|| upto(rank)));
+    for root in 0..size {
+        assert_eq!(world.reduce_objects(root, &mine, joined)?, (rank == root).then(|| upto(size)));
+    }
+    assert!(world.scan_objects::<u8>(&[], u8::wrapping_add)?.is_empty());
+    Ok(())
+}
+
+fn non_blocking<T: Numbered>(world: &Comm) -> Result<(), Error> {
+    let (rank, size) = (world.rank(), world.size());
+    let mine = some::<T>(rank, rank + 1);
+    let all: Vec<Vec<T>> = (0..size).map(|rank| some(rank, rank + 1)).collect();
+    let parts: Vec<Vec<T>> = (0..size).map(|to| some(10 * rank + to, (rank + to) % 3)).collect();
+    let sent: Vec<Vec<T>> = (0..size).map(|from| some(10 * from + rank, (rank + from) % 3)).collect();
+    // All are in progress at the same time, and end in another order.
+    let broadcasts: Vec<_> =
+        (0..size).map(|root| world.start_broadcast_objects(root, &mine)).collect::<Result<_, Error>>()?;
+    let gather = world.start_gather_objects(size - 1, &mine)?;
+    let scatter = world.start_scatter_objects(0, &parts)?;
+    let exchange = world.start_all_to_all_objects(&parts)?;
+    let mut allgather = world.start_allgather_objects(FromIter(mine.iter()))?;
+    while !allgather.test()? {
+        std::thread::yield_now();
+    }
+    assert_eq!(allgather.wait()?, all);
+    assert_eq!(exchange.wait()?, sent);
+    assert_eq!(scatter.wait()?[0], some::<T>(rank, rank % 3), "part of rank 0");
+    let gathered = gather.wait()?;
+    assert_eq!(gathered == all, rank == size - 1 || size == 1);
+    for (root, broadcast) in broadcasts.into_iter().enumerate() {
+        assert_eq!(broadcast.wait()?[root], all[root]);
+    }
+    Ok(())
+}
+
+/// Trivial objects are sent as they are: the bytes of a message are those of the objects, and between threads a vector moves.
+fn messages_without_a_copy(world: &Comm) -> Result<(), Error> {
+    let (rank, size) = (world.rank(), world.size());
+    let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
+    let mine = some::<Trivial>(rank, 1000);
+    let address = mine.as_ptr() as usize;
+    let before = world.traffic();
+    let sending = world.start_send_vec(next, 4, mine)?;
+    assert_eq!(world.traffic().bytes - before.bytes, 8000, "nothing but the objects");
+    let (got, status) = world.receive_objects::<Trivial>(previous, 4)?;
+    assert_eq!((got == some::<Trivial>(previous, 1000), status.bytes), (true, 8000));
+    sending.wait()?;
+    world.start_send(next, 5, vec![address as u64])?.wait()?;
+    let sent_from = world.receive::<u64>(previous, 5)?.0[0];
+    if world.is_one_process() {
+        assert_eq!(got.as_ptr() as u64, sent_from, "the vector itself: no copy");
+    }
+    // Other types may be given away too.
+    world.start_send_vec(next, 6, some::<Variable>(rank, 3))?.wait()?;
+    assert_eq!(world.receive_objects::<Variable>(previous, 6)?.0, some::<Variable>(previous, 3));
+    Ok(())
+}
+
 fn wrong_types(world: &Comm) -> Result<(), Error> {
     let (next, previous) =
         ((world.rank() + 1) % world.size(), (world.rank() + world.size() - 1) % world.size());
@@ -177,5 +255,9 @@ pub(crate) fn all(world: &Comm) -> Result<(), Error> {
     collectives::<Variable>(world)?;
     collectives::<()>(world)?;
     reductions(world)?;
+    slices(world)?;
+    non_blocking::<Trivial>(world)?;
+    non_blocking::<Variable>(world)?;
+    messages_without_a_copy(world)?;
     wrong_types(world)
 }
