@@ -50,6 +50,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("crates/cli", &["aqueduct"]),
     ("crates/bench", &["aqueduct"]),
+    ("apps/fmm", &["aqueduct"]),
     ("apps/md", &["aqueduct"]),
     ("apps/motif", &["aqueduct"]),
     (
