@@ -4,6 +4,7 @@ mod applications;
 mod cases;
 mod format_libraries;
 mod in_process;
+mod messages;
 mod peers;
 mod table;
 mod timing;
@@ -21,7 +22,7 @@ struct Benchmark {
     run: fn(&[&str]) -> Result<()>,
 }
 
-const BENCHMARKS: [Benchmark; 9] = [
+const BENCHMARKS: [Benchmark; 10] = [
     Benchmark {
         name: "foundations",
         summary: "devices and collective calls against system calls and memcpy",
@@ -67,16 +68,22 @@ const BENCHMARKS: [Benchmark; 9] = [
         summary: "sequence search against other tools; parallel input [exact|tools|approximate|input]… [--quick]",
         run: applications::motif::run,
     },
+    Benchmark {
+        name: "messages",
+        summary: "messages of objects against derived datatypes of MPI",
+        run: messages::run,
+    },
 ];
 
-/// Jobs that `peers` and `formats` start.
-const JOBS: [&str; 6] = ["time", "verify", "memory", "lifetime", "overlap", "datasets"];
+/// Jobs that `peers`, `formats` and `messages` start.
+const JOBS: [&str; 7] = ["time", "verify", "memory", "lifetime", "overlap", "datasets", "message-job"];
 
 const JOB_USAGE: &str = "\
 aqueduct-bench time|verify|memory FILE CASE…    cases such as tiles:collective:write:1048576:cached
 aqueduct-bench lifetime FILE CASE…              cases such as tiles:collective:write:1048576:new
 aqueduct-bench overlap FILE
 aqueduct-bench datasets FILE netcdf|hdf5 COUNT DOUBLES ROUNDS
+aqueduct-bench message-job trivial|padded COUNT
 FILE.cached and FILE.direct must exist and be large enough.";
 
 fn main() -> ExitCode {
@@ -116,6 +123,11 @@ fn run_job(words: &[String]) -> Result<()> {
 }
 
 fn job(world: &Comm, words: &[String]) -> Result<()> {
+    if let [verb, rest @ ..] = words
+        && verb == "message-job"
+    {
+        return messages::job(world, rest);
+    }
     let [verb, file, rest @ ..] = words else {
         bail!("FILE is missing\n{JOB_USAGE}");
     };
