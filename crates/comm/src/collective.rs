@@ -4,6 +4,7 @@
 //! node. With one node there is no exchange; with one rank per node there is only the exchange.
 
 mod all_to_all;
+pub(crate) mod all_to_all_arrays;
 mod allgather;
 mod allocate_block;
 mod block_share;

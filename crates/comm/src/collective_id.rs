@@ -24,9 +24,10 @@ pub(crate) enum CollectiveKind {
     Refused,
     Route,
     GatherInto,
+    AllToAllArrays,
 }
 
-const COLLECTIVE_NAMES: [(CollectiveKind, &str); 16] = [
+const COLLECTIVE_NAMES: [(CollectiveKind, &str); 17] = [
     (CollectiveKind::Barrier, "barrier"),
     (CollectiveKind::Broadcast, "broadcast"),
     (CollectiveKind::Gather, "gather"),
@@ -43,6 +44,7 @@ const COLLECTIVE_NAMES: [(CollectiveKind, &str); 16] = [
     (CollectiveKind::Refused, "a call with invalid arguments"),
     (CollectiveKind::Route, "route"),
     (CollectiveKind::GatherInto, "gather_into"),
+    (CollectiveKind::AllToAllArrays, "all_to_all_varied_into"),
 ];
 
 fn name_of(kind: u32) -> &'static str {

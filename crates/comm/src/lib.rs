@@ -83,6 +83,7 @@ pub mod abi {
 }
 
 pub use background_thread::{BatchScheduling, forbid_mpi_on_thread};
+pub use collective::all_to_all_arrays::ExchangedArray;
 pub use collective::reduce_op::{Number, Op};
 pub use comm::Comm;
 pub use comm_pool::PooledComm;

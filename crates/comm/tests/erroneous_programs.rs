@@ -7,7 +7,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use aqueduct_comm::{Comm, Error, Kind, Launch, MessageSource, Op, ReceiveRequest, Result, wait_any};
+use aqueduct_comm::{
+    Comm, Error, ExchangedArray, Kind, Launch, MessageSource, Op, ReceiveRequest, Result, wait_any,
+};
 use aqueduct_testkit::rng::SeededRng;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -448,7 +450,18 @@ fn zero_sized_values_are_accepted() {
 
 #[test]
 fn invalid_arguments_of_a_rank_fail_the_call_on_all_ranks() {
-    let calls: [Named; 5] = [
+    let calls: [Named; 6] = [
+        ("all_to_all_varied_into", |world| {
+            let (send, mut receive) = ([1u8; 3], [0u8; 3]);
+            let counts = if world.rank() == 0 { [1, 1, 2] } else { [1; 3] };
+            let array = ExchangedArray {
+                send: &send,
+                send_counts: &counts,
+                receive: &mut receive,
+                receive_counts: &[1; 3],
+            };
+            world.all_to_all_varied_into(&mut [array])
+        }),
         ("all_to_all", |world| {
             world.all_to_all(&vec![0u8; 3 * world.size() + usize::from(world.rank() == 0)]).map(drop)
         }),

@@ -73,7 +73,7 @@ impl CollectiveCall<'_> {
     }
 
     /// The ranks of other nodes, starting after this rank, so that not all ranks send to the same rank at once.
-    fn off_node_ranks(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn off_node_ranks(&self) -> impl Iterator<Item = usize> {
         let (me, size) = (self.rank(), self.size());
         let ring = (1..size).map(move |step| (me + step) % size);
         ring.filter(|rank| self.topology().node_of(*rank) != self.node())

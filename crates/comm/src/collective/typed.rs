@@ -1,5 +1,6 @@
 //! The typed collective calls of a communicator.
 
+use super::all_to_all_arrays::{ExchangedArray, ExchangedBytes};
 use super::reduce_op::{self, Number, Op};
 use super::{CollectiveCall, ReduceTarget};
 use crate::collective_id::{CollectiveId, CollectiveKind};
@@ -155,6 +156,37 @@ impl Comm {
         let all = CollectiveCall::begin(&self.inner, CollectiveId::new(CollectiveKind::AllToAll))?
             .all_to_all_varied(&parts)?;
         typed(all, "all_to_all_varied")
+    }
+
+    /// As [`all_to_all_varied`](Comm::all_to_all_varied), into memory of the caller, for several arrays at once: each has its parts of any
+    /// lengths, and the memory for those that it receives. Ranks of one node copy once; a rank of another node gets one message for all
+    /// arrays. A part of another length than its receiver expects is an error of the receiver.
+    ///
+    /// ```
+    /// use aqueduct_comm::{ExchangedArray, Launch};
+    ///
+    /// Launch::threads(3).run(|world| {
+    ///     // Rank r sends s + 1 values to rank s.
+    ///     let (send, send_counts) = ([world.rank() as u32; 6], [1, 2, 3]);
+    ///     let count = world.rank() + 1;
+    ///     let mut receive = vec![9; 3 * count];
+    ///     world.all_to_all_varied_into(&mut [ExchangedArray {
+    ///         send: &send,
+    ///         send_counts: &send_counts,
+    ///         receive: &mut receive,
+    ///         receive_counts: &[count; 3],
+    ///     }])?;
+    ///     assert_eq!(receive, [vec![0; count], vec![1; count], vec![2; count]].concat());
+    ///     Ok::<_, aqueduct_comm::Error>(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    #[doc(alias = "MPI_Alltoallv")]
+    pub fn all_to_all_varied_into<T: Plain>(&self, arrays: &mut [ExchangedArray<'_, T>]) -> Result<()> {
+        self.check_or_refuse(arrays.iter().try_for_each(|array| array.check(self.size())))?;
+        let call = CollectiveId::new(CollectiveKind::AllToAllArrays).detail(arrays.len() as u32);
+        let mut bytes: Vec<ExchangedBytes<'_>> = arrays.iter_mut().map(ExchangedArray::bytes).collect();
+        CollectiveCall::begin(&self.inner, call)?.all_to_all_arrays(&mut bytes)
     }
 
     /// Sends each part to its rank; returns the parts received, by sender. For sparse exchanges: receivers need not know the senders, and each
