@@ -76,5 +76,5 @@ pub use model::dataset_options::{Hdf5Compression, Hdf5DatasetOptions};
 pub use model::datatype::Datatype;
 pub use model::link::Hdf5Link;
 pub use model::number::numbers;
-pub use model::tree::{COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree};
+pub use model::tree::{COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree, ROWS_DIMENSION_ATTRIBUTE};
 pub use open::{Hdf5CreateOptions, Hdf5OpenOptions};

@@ -157,7 +157,12 @@ pub(crate) struct ResolvedSelection {
 impl ResolvedSelection {
     /// One past the last index of the first dimension.
     pub(crate) fn rows(&self) -> u64 {
-        match (self.start.first(), self.count.first(), self.stride.first()) {
+        self.rows_along(0)
+    }
+
+    /// One past the last index of a dimension.
+    pub(crate) fn rows_along(&self, dimension: usize) -> u64 {
+        match (self.start.get(dimension), self.count.get(dimension), self.stride.get(dimension)) {
             (Some(start), Some(count), Some(stride)) if *count > 0 => start + (count - 1) * stride + 1,
             (None, ..) => 1,
             _ => 0,

@@ -51,7 +51,9 @@ mod options;
 mod output;
 mod pack;
 mod reader;
+mod resume_state;
 mod server;
+mod steps_file;
 mod steps_format;
 pub mod target;
 mod value;
@@ -59,13 +61,16 @@ mod wire;
 mod write;
 
 pub use aqueduct_file::hyperslab::Hyperslab;
+pub use declare::array_storage::{ArrayStorage, StreamAttribute};
 pub use declare::declaration::Declaration;
+pub use declare::rank_points::PointRun;
 pub use declare::stream::{ObjectKey, Reduction, Stream, StreamKey, Streams};
 pub use declare::stream_info::{StreamInfo, StreamRegion};
 pub use error::{Error, Kind, Result};
 pub use options::Options;
 pub use output::{Output, OutputReport, OutputStep};
 pub use reader::{IncompleteStep, PrefetchStats, Reader, StepObjects, StoredStep};
+pub use resume_state::ResumeState;
 pub use server::{ComputeGroup, Role, Server, ServerReport, split_io_servers};
 #[doc(hidden)]
 pub use server::{decoded_forms, sample_messages};

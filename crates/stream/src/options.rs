@@ -7,10 +7,12 @@ use aqueduct_comm::{Comm, Op};
 
 use crate::aggregate::{LeaderOptions, LeaderTarget, PORTION};
 use crate::declare::declaration::Declaration;
+use crate::declare::output_plan::OutputPlan;
 use crate::declare::stream::Streams;
 use crate::declare::stream_info::StreamRegion;
 use crate::error::{Error, Kind, Result, agree, with_exists_hint};
 use crate::output::Output;
+use crate::resume_state::ResumeState;
 use crate::server::{BufferGrant, ComputeGroup, OutputClient};
 use crate::target::{FileTarget, OutputTarget};
 use crate::write::buffer_limits::{BufferLimits, OutputMemory};
@@ -46,7 +48,7 @@ pub struct Options {
     buffers: usize,
     memory: Option<u64>,
     durable_every: Option<u64>,
-    replace: bool,
+    plan: OutputPlan,
     pub(crate) pinned: Vec<usize>,
     group: Option<usize>,
     compute_group: Option<ComputeGroup>,
@@ -59,7 +61,7 @@ impl Default for Options {
             buffers: 2,
             memory: None,
             durable_every: None,
-            replace: false,
+            plan: OutputPlan::default(),
             pinned: Vec::new(),
             group: None,
             compute_group: None,
@@ -106,7 +108,15 @@ impl Options {
     /// that exists fails.
     #[must_use]
     pub fn replace(mut self) -> Self {
-        self.replace = true;
+        self.plan.replace = true;
+        self
+    }
+
+    /// The program will commit this number of steps. Files of arrays ([`Hdf5Target`](crate::target::Hdf5Target),
+    /// [`NetcdfTarget`](crate::target::NetcdfTarget)) then need no definition and no sync in a step.
+    #[must_use]
+    pub fn steps(mut self, steps: u64) -> Self {
+        self.plan.steps = Some(steps);
         self
     }
 
@@ -178,6 +188,83 @@ impl Options {
         Output::local(mode, (comm, &own, name), declared, target, &self.pinned, memory)
     }
 
+    /// Continues a stream file after a restart, from the states that a checkpoint has ([`Output::state`]): each rank passes
+    /// any number of them, all together those of all ranks. The number of ranks and the blocks may be others than before;
+    /// the streams are the same. Steps after the checkpoint are taken back first, then the program continues with step
+    /// [`ResumeState::step`]. Collective.
+    ///
+    /// ```
+    /// use aqueduct_comm::Launch;
+    /// use aqueduct_stream::{Options, Reduction, Stream, Streams};
+    ///
+    /// let declare = |rank: u64| {
+    ///     let mut streams = Streams::new();
+    ///     let level = Stream::array("peak", [2, 8]).block([rank, 0], [1, 8]).reduce(Reduction::Max);
+    ///     let peak = streams.add::<f64>(level);
+    ///     (streams, peak)
+    /// };
+    /// let states = Launch::threads(2).run(|world| {
+    ///     let (streams, peak) = declare(world.rank() as u64);
+    ///     let mut output = Options::new().create(world, "memfs:resumed", &streams)?;
+    ///     output.step()?.put(peak, &[7.5; 8]).commit()?;
+    ///     output.flush()?;
+    ///     let state = output.state(); // … into a checkpoint; then the program is killed
+    ///     # output.finish()?;
+    ///     state
+    /// })?;
+    /// Launch::threads(2).run(|world| {
+    ///     let (streams, peak) = declare(world.rank() as u64);
+    ///     let state = states[world.rank()].clone();
+    ///     let mut output = Options::new().resume(world, "memfs:resumed", &streams, &[state])?;
+    ///     output.step()?.put(peak, &[2.5; 8]).commit()?;
+    ///     assert_eq!(output.finish()?.steps, 2);
+    ///     Ok::<_, aqueduct_stream::Error>(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn resume(
+        &self,
+        comm: &Comm,
+        name: &str,
+        streams: &Streams,
+        states: &[ResumeState],
+    ) -> Result<Output> {
+        let (options, step) = self.resuming(comm, name, streams, states)?;
+        let mut output = options.create(comm, name, streams)?;
+        output.restore(comm, step, states)?;
+        Ok(output)
+    }
+
+    /// As [`resume`](Self::resume), with a user-defined target: the target finds the step in
+    /// [`Declaration::resumes_at`](crate::Declaration::resumes_at), and opens its file instead of creating it. Collective.
+    pub fn resume_on(
+        &self,
+        comm: &Comm,
+        name: &str,
+        streams: &Streams,
+        states: &[ResumeState],
+        target: impl FnOnce(&Comm, &Arc<Declaration>) -> Result<Box<dyn OutputTarget>>,
+    ) -> Result<Output> {
+        let (options, step) = self.resuming(comm, name, streams, states)?;
+        let mut output = options.create_on(comm, name, streams, target)?;
+        output.restore(comm, step, states)?;
+        Ok(output)
+    }
+
+    /// The options of an output that is continued, and the step. Collective.
+    fn resuming(
+        &self,
+        comm: &Comm,
+        name: &str,
+        streams: &Streams,
+        states: &[ResumeState],
+    ) -> Result<(Self, u64)> {
+        let declared = Declaration::new(comm, name, streams)?;
+        let step = ResumeState::agree_on_step(comm, name, &declared, states)?;
+        let plan = OutputPlan { resume_at: Some(step), replace: false, ..self.plan };
+        Ok((Self { plan, ..self.clone() }, step))
+    }
+
     /// The mode, the same on all ranks. Collective.
     fn choose_mode(&self, comm: &Comm, declared: &Declaration) -> aqueduct_comm::Result<ModeChoice> {
         let bytes = declared.bytes_of_a_step() as f64;
@@ -231,7 +318,7 @@ impl Options {
     }
 
     fn declare(&self, comm: &Comm, name: &str, streams: &Streams) -> Result<Declaration> {
-        Ok(Declaration { replace: self.replace, ..Declaration::new(comm, name, streams)? })
+        Ok(Declaration { plan: self.plan, ..Declaration::new(comm, name, streams)? })
     }
 
     fn check(&self, name: &str) -> Result<()> {
@@ -265,9 +352,9 @@ impl Options {
 
     /// The agreed outcome `mine`; an error if the options differ between ranks. Collective.
     fn check_same(&self, comm: &Comm, name: &str, mine: Result<()>) -> Result<()> {
-        let Self { mode, durable_every, group, replace, .. } = self;
-        let options = hash_of(&(*mode as u64, durable_every, group, self.compute_group.is_some(), replace));
-        let what = "mode, group, servers, durability or replacement";
+        let Self { mode, durable_every, group, plan, .. } = self;
+        let options = hash_of(&(*mode as u64, durable_every, group, self.compute_group.is_some(), plan));
+        let what = "mode, group, servers, durability, number of steps or replacement";
         agree_same(comm, "create", name, mine, what, Some(options), []).map(|((), [])| ())
     }
 }

@@ -9,11 +9,12 @@ use aqueduct_object::Object;
 
 use crate::declare::declaration::Declaration;
 use crate::declare::stream::{ObjectKey, Reduction, StreamKey};
-use crate::declare::stream_info::StreamRegion;
+use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result, agree};
 use crate::pack::accumulator::Accumulator;
 use crate::pack::encoder::{LengthEncoder, StepInput};
 use crate::pack::packer::{Packer, StreamData};
+use crate::resume_state::ResumeState;
 use crate::server::OutputClient;
 use crate::target::{BatchEntry, OutputTarget, StepBatch};
 use crate::value::{StreamValue, ValueKind};
@@ -125,6 +126,23 @@ impl Output {
         Self::new(mode, name, declaration, writer, (progress, memory))
     }
 
+    /// The state of the output on this rank, for a checkpoint: the number of its steps and its reductions. The steps
+    /// before it have to be in the file when the checkpoint counts: [`flush`](Self::flush) before the checkpoint is
+    /// committed.
+    pub fn state(&self) -> Result<ResumeState> {
+        self.progress.check()?;
+        Ok(ResumeState::new(&self.declaration, &self.accumulators, self.steps))
+    }
+
+    /// Continues with this step and these reductions. Collective.
+    pub(crate) fn restore(&mut self, comm: &Comm, step: u64, states: &[ResumeState]) -> Result<()> {
+        self.steps = step;
+        self.progress.update(|progress| {
+            (progress.accepted, progress.visible, progress.durable) = (step, step, step);
+        });
+        ResumeState::restore(comm, &self.name, &self.declaration, states, &mut self.accumulators)
+    }
+
     fn new(
         mode: ModeChoice,
         name: Arc<str>,
@@ -167,6 +185,11 @@ impl Output {
         self.progress.wait("flush", |progress| progress.durable >= steps)
     }
 
+    /// The number of steps that were committed, those before a restart included.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
     /// The progress of the steps.
     pub fn progress(&self) -> OutputProgress {
         self.progress.progress()
@@ -182,6 +205,8 @@ impl Output {
     /// Collective.
     pub fn finish(mut self) -> Result<OutputReport> {
         self.progress.check()?;
+        let missing = self.check_given(|_, _| true).err();
+        self.unreported = self.unreported.take().or(missing);
         let (entries, feeds) = closing(&self.declaration, &mut self.accumulators);
         let batch = StepBatch { step: self.steps.saturating_sub(1), closing: true, entries };
         let mut packing = Packer::new(feeds, self.memory.limits.capacity);
@@ -225,7 +250,7 @@ impl Output {
         let step = self.steps;
         self.steps += 1;
         self.progress.update(|progress| progress.accepted = step + 1);
-        let error = objection.or_else(|| self.accumulate(&data).err()).map(|error| error.in_step(step));
+        let error = objection.or_else(|| self.accumulate(step, &data).err()).map(|error| error.in_step(step));
         if self.unreported.is_none() {
             self.unreported.clone_from(&error);
         }
@@ -248,10 +273,15 @@ impl Output {
     }
 
     /// Adds the samples of all reduced streams.
-    fn accumulate(&mut self, data: &[Option<StepInput<'_>>]) -> Result<()> {
-        let streams = self.accumulators.iter_mut().zip(&self.declaration.shares).zip(data);
-        for ((accumulator, piece), data) in streams {
+    fn accumulate(&mut self, step: u64, data: &[Option<StepInput<'_>>]) -> Result<()> {
+        let abouts = &self.declaration.streams;
+        let streams = self.accumulators.iter_mut().zip(&self.declaration.shares).zip(data).zip(abouts);
+        for (((accumulator, piece), data), about) in streams.filter(|(_, about)| about.is_sampled(step)) {
             if let Some(accumulator) = accumulator {
+                if about.reduction == Reduction::Last && data.is_none() {
+                    accumulator.skip();
+                    continue;
+                }
                 let refused = |error: aqueduct_file::layout::LayoutError| {
                     Error::new(Kind::BadArgument, "commit", &self.name, error.to_string())
                 };
@@ -259,7 +289,21 @@ impl Output {
                 accumulator.add(values, &piece.memory).map_err(refused)?;
             }
         }
-        Ok(())
+        self.check_given(|about, accumulator| about.is_due(step, accumulator.samples()))
+    }
+
+    /// Fails if a reduction that is stored has no values.
+    fn check_given(&self, is_stored: impl Fn(&StreamInfo, &Accumulator) -> bool) -> Result<()> {
+        let mut streams = self.declaration.streams.iter().zip(&self.accumulators);
+        let missing = streams.find(|(about, accumulator)| {
+            accumulator
+                .as_ref()
+                .is_some_and(|kept| !kept.is_given() && kept.samples() > 0 && is_stored(about, kept))
+        });
+        let Some((about, _)) = missing else { return Ok(()) };
+        let detail =
+            format!("stream {:?} was not put in any step; its last value is to be stored", about.name);
+        Err(Error::new(Kind::BadArgument, "commit", &self.name, detail))
     }
 }
 
@@ -277,7 +321,7 @@ fn due<'a>(
         if !about.is_due(step, samples) {
             continue;
         }
-        let (given, width) = (given.unwrap_or(StepInput::Values(&[])), about.stored().width());
+        let (given, width) = (given.unwrap_or(StepInput::Values(&[])), about.accumulated().width());
         let (memory, each) = (given.values(), about.item_bytes().unwrap_or(1).max(1));
         let (items, feed) = match (accumulator, given, &about.region) {
             (Some(accumulator), ..) => {
@@ -292,7 +336,7 @@ fn due<'a>(
             (None, ..) => (piece.items, StreamData::Strided { memory, pattern: &piece.memory, width }),
         };
         entries.push(BatchEntry { stream, samples, items });
-        feeds.push(feed);
+        feeds.push(feed.converted(about.accumulated(), about.stored()));
     }
     (entries, feeds)
 }
@@ -307,8 +351,9 @@ fn closing<'a>(
     let left = kept.filter(|(_, accumulator)| accumulator.samples() > 0);
     let close = |(stream, accumulator): (usize, &'a mut Accumulator)| {
         let (items, samples) = (declared.shares[stream].items, accumulator.samples());
-        let width = declared.streams[stream].stored().width();
-        (BatchEntry { stream, samples, items }, StreamData::Contiguous { bytes: accumulator.finish(), width })
+        let about = &declared.streams[stream];
+        let feed = StreamData::Contiguous { bytes: accumulator.finish(), width: about.accumulated().width() };
+        (BatchEntry { stream, samples, items }, feed.converted(about.accumulated(), about.stored()))
     };
     left.map(close).unzip()
 }
@@ -357,10 +402,14 @@ impl<'d> OutputStep<'_, 'd> {
     }
 
     /// Passes the step to the writer; the program may change its values when it returns. A stream that was not put is
-    /// an error, unless this rank has no values of it. Collective.
+    /// an error, unless this rank has no values of it, or the step is not sampled. Collective.
     pub fn commit(mut self) -> Result<Receipt> {
         let declared = &self.output.declaration;
-        let forgotten = |index: &usize| self.data[*index].is_none() && declared.shares[*index].items > 0;
+        let step = self.output.steps;
+        let forgotten = |index: &usize| {
+            let required = declared.shares[*index].items > 0 && declared.streams[*index].is_required(step);
+            required && self.data[*index].is_none()
+        };
         let forgotten = (0..self.data.len()).find(forgotten);
         let forgotten = forgotten
             .map(|index| format!("stream {:?} was not put in this step", declared.streams[index].name));

@@ -12,19 +12,16 @@ use aqueduct_file::layout::Layout;
 use aqueduct_file::{File, View};
 
 use crate::declare::box_layout::box_layout;
-use crate::declare::stream_info::{StreamInfo, StreamRegion};
+use crate::declare::stream_info::StreamInfo;
 use crate::error::{Error, Kind, Result};
-use crate::pack::step_checksum::position_checksum;
-use crate::steps_format::{ABSENT, RecordType, StepRecord};
+use crate::steps_file::checksum_matches;
+use crate::steps_format::{ABSENT, StepRecord};
 use crate::value::StreamValue;
 use aqueduct_file::hyperslab::Hyperslab;
 use prefetcher::{Prefetcher, ValueLocation};
 
 pub use objects::StepObjects;
 pub use prefetcher::PrefetchStats;
-
-/// Bytes that are read at a time to compute checksums.
-const WINDOW: usize = 1 << 20;
 
 /// A stream file that is open for reading: a snapshot of the time when it was opened.
 ///
@@ -352,46 +349,4 @@ impl Reader {
 
 fn byte() -> Layout {
     aqueduct_file::layout::Basic::Byte.into()
-}
-
-/// True if the data of a record has its checksum; false if data is missing. All values of one stream may be in memory
-/// already.
-fn checksum_matches(
-    data: &File,
-    abouts: &[StreamInfo],
-    record: &StepRecord,
-    known: Option<(usize, &[u8])>,
-) -> Result<bool> {
-    if record.record_type == RecordType::End {
-        return Ok(true);
-    }
-    let mut total = 0u64;
-    let mut window = vec![0; WINDOW];
-    let streams = abouts.iter().zip(&record.entries).enumerate();
-    for (stream, (about, entry)) in streams.filter(|(_, (_, entry))| entry.start != ABSENT) {
-        let bytes = about.item_bytes().and_then(|each| each.checked_mul(entry.items));
-        let place = entry.start.checked_sub(record.start);
-        let end = bytes.and_then(|bytes| entry.start.checked_add(bytes));
-        let (Some(bytes), Some(place), Some(_)) = (bytes, place, end) else { return Ok(false) };
-        if about.region != StreamRegion::List && about.items() != Some(entry.items) {
-            return Ok(false);
-        }
-        if let Some((_, values)) =
-            known.filter(|(known, values)| *known == stream && values.len() as u64 == bytes)
-        {
-            total = total.wrapping_add(position_checksum(about.stored().width(), place, values));
-            continue;
-        }
-        let mut done = 0;
-        while done < bytes {
-            let length = (bytes - done).min(WINDOW as u64);
-            let part = &mut window[..length as usize];
-            if data.at(entry.start + done).read(&mut *part)?.bytes() < length {
-                return Ok(false);
-            }
-            total = total.wrapping_add(position_checksum(about.stored().width(), place + done, part));
-            done += length;
-        }
-    }
-    Ok(total == record.sum)
 }

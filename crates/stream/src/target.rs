@@ -3,8 +3,13 @@
 mod array_blocks;
 #[cfg(feature = "hdf5")]
 mod hdf5;
+#[cfg(feature = "hdf5")]
+mod hdf5_arrays;
 mod netcdf;
 mod object_files;
+mod point_table;
+mod resume_point;
+mod row_numbering;
 mod stream_file;
 mod stream_offsets;
 
@@ -13,7 +18,6 @@ pub use self::hdf5::Hdf5Target;
 pub use self::netcdf::NetcdfTarget;
 pub use self::object_files::{Deposit, ObjectTarget, Of};
 pub use self::stream_file::FileTarget;
-pub(crate) use self::stream_file::steps_name;
 pub use self::stream_offsets::StreamOffsets;
 
 use crate::error::{Error, Result};

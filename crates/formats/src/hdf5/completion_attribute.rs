@@ -9,7 +9,7 @@ use aqueduct_comm::Op;
 use aqueduct_file::View;
 use aqueduct_file::layout::{Basic, Layout};
 
-use super::file::Hdf5File;
+use super::file::{DatasetId, Hdf5File};
 use super::model::tree::UNDEFINED_ADDRESS;
 use crate::byte_region::ByteRegion;
 use crate::error::{Error, Kind, Result};
@@ -22,6 +22,8 @@ pub(super) struct CompletionState {
     pub(super) marked: bool,
     /// Where; known to rank 0.
     pub(super) address: u64,
+    /// The dimension whose rows are counted.
+    pub(super) dimension: usize,
     /// How many rows are marked as complete.
     pub(super) complete: AtomicU64,
     /// How many rows this rank knows to be written.
@@ -72,6 +74,29 @@ impl Hdf5File {
             }
         }
         self.write_marks("write", &[&marks])
+    }
+
+    /// The dimension whose rows are counted.
+    pub(super) fn rows_dimension(&self, id: DatasetId) -> usize {
+        self.datasets.get(id.0).map_or(0, |(_, progress)| progress.dimension)
+    }
+
+    /// Notes that rows are written up to this one.
+    pub(super) fn note_rows_written(&self, dataset: usize, rows: u64) {
+        self.datasets[dataset].1.rows_written.fetch_max(rows, Ordering::Relaxed);
+    }
+
+    /// Takes rows of datasets back: `rows` of each are complete from now on, at most; they can be written again. Durable when it
+    /// returns. Collective, and the same on all ranks.
+    pub fn take_back(&mut self, rows: &[(DatasetId, u64)]) -> Result<()> {
+        self.may_write("take back")?;
+        let mut lowest = vec![UNDEFINED_ADDRESS; self.datasets.len()];
+        for (id, rows) in rows {
+            self.dataset_by_id("take back", *id)?;
+            lowest[id.0] = *rows;
+            self.datasets[id.0].1.rows_written.fetch_min(*rows, Ordering::Relaxed);
+        }
+        self.lower_marks(&lowest)
     }
 
     /// Which rows of datasets a write changes that are marked as complete: the first of each, and whether there are any.

@@ -14,8 +14,8 @@ use super::model::dataset_options::Hdf5DatasetOptions;
 use super::model::datatype::Datatype;
 use super::model::definition::{DatasetAddresses, Hdf5Definition, NewDataset};
 use super::model::tree::{
-    COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree, Storage, UNDEFINED_ADDRESS, UNLIMITED, absolute,
-    grid, parent, too_many,
+    COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree, ROWS_DIMENSION_ATTRIBUTE, Storage,
+    UNDEFINED_ADDRESS, UNLIMITED, absolute, grid, parent, too_many,
 };
 use crate::error::{Error, Kind, Result};
 
@@ -171,6 +171,11 @@ impl Hdf5Definitions<'_> {
         Ok(())
     }
 
+    /// Counts the complete rows of a new dataset along this dimension, not along the first: those before it have the length 1.
+    pub fn count_rows_along(&mut self, path: &str, dimension: u64) -> Result<()> {
+        self.attribute(path, ROWS_DIMENSION_ATTRIBUTE, dimension)
+    }
+
     fn add(&mut self, path: &str, new: NewDataset) -> Result<DatasetId> {
         let path = self.checked(path)?;
         if self.tree.contains_key(&path) {
@@ -307,7 +312,8 @@ impl Hdf5File {
         let marked = tree.get("/").is_some_and(|root| root.complete().is_some());
         for change in changes {
             if let Hdf5Definition::Dataset(path, _) = change {
-                self.datasets.push((path.clone(), initial_completion(marked.then_some(0))));
+                let dimension = tree.get(path).map_or(0, Hdf5Object::rows_dimension);
+                self.datasets.push((path.clone(), initial_completion(marked.then_some(0), dimension)));
             }
         }
     }

@@ -306,11 +306,12 @@ impl Hdf5File {
 }
 
 /// How far a dataset that was just defined is.
-pub(super) fn initial_completion(rows: Option<u64>) -> CompletionState {
+pub(super) fn initial_completion(rows: Option<u64>, dimension: usize) -> CompletionState {
     let complete = rows.unwrap_or(0);
     CompletionState {
         marked: rows.is_some(),
         address: super::model::tree::UNDEFINED_ADDRESS,
+        dimension,
         complete: AtomicU64::new(complete),
         rows_written: AtomicU64::new(complete),
     }

@@ -156,8 +156,9 @@ impl Hdf5OpenOptions {
         made.metadata = store;
         let is_set = |node: &&Hdf5Object| node.dataset.is_some();
         let datasets = made.tree.iter().filter(|(_, node)| is_set(node));
-        made.datasets =
-            datasets.map(|(path, node)| (path.clone(), initial_completion(node.complete()))).collect();
+        made.datasets = datasets
+            .map(|(path, node)| (path.clone(), initial_completion(node.complete(), node.rows_dimension())))
+            .collect();
         made.note_marks(marks);
         made.note_filters();
         made.begin_writing()?;

@@ -165,6 +165,21 @@ impl NetcdfFile {
         Ok(records)
     }
 
+    /// Takes records back: the file has `records` of them from now on, at most; they can be written again. Durable when it
+    /// returns. Collective, and the same on all ranks.
+    pub fn take_back(&self, records: u64) -> Result<()> {
+        self.core.may_write("take back")?;
+        if self.records() <= records {
+            return Ok(());
+        }
+        let bytes = NetcdfHeader::encode_records(self.header.version, records);
+        let written = self.write_on_root(super::header_encode::RECORDS_AT, &bytes);
+        self.core.agree("take back", written)?;
+        self.records.store(records, Ordering::Relaxed);
+        self.committed.store(records, Ordering::Relaxed);
+        self.core.sync()
+    }
+
     /// Commits and closes the file. Collective.
     pub fn close(self) -> Result<()> {
         self.commit()?;

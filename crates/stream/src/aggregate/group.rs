@@ -5,6 +5,8 @@ use aqueduct_file::layout::{Layout, LayoutError, Member};
 use super::{GatherPlan, MemberShare, box_order};
 use crate::declare::box_layout::box_layout;
 use crate::declare::declaration::Declaration;
+use crate::declare::output_plan::OutputPlan;
+use crate::declare::rank_points::{PointRun, RankPoints, layout_of_runs};
 use crate::declare::rank_share::{RankShare, shift_layout};
 use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use aqueduct_file::hyperslab::Hyperslab;
@@ -26,12 +28,11 @@ impl AggregationGroup {
         let (mut pieces, mut spots, mut points) = (Vec::new(), Vec::new(), Vec::new());
         for (stream, about) in abouts.iter().enumerate() {
             let shares: Vec<&MemberShare> = members.iter().filter_map(|shares| shares.get(stream)).collect();
-            let first = shares.first().map_or(0, |share| share.before);
-            let all: Vec<u64> = shares.iter().flat_map(|share| share.points.iter().copied()).collect();
+            let all = merged_points(&shares);
             let mut parts = Vec::new();
             let (place, places) = match about.region {
                 StreamRegion::List => (Layout::bytes(about.item_bytes().unwrap_or(0))?, Vec::new()),
-                StreamRegion::Points(_) => points_of(about, &shares, first)?,
+                StreamRegion::Points(_) => points_of(about, &shares, &all)?,
                 StreamRegion::Whole | StreamRegion::Cuboids(_) => boxes_of(about, &shares, &mut parts)?,
             };
             let items =
@@ -46,9 +47,10 @@ impl AggregationGroup {
                 items,
             });
             spots.push(places);
-            points.push((all, first));
+            points.push(all);
         }
-        let declared = Declaration { streams: abouts.to_vec(), shares: pieces, points, replace: false };
+        let plan = OutputPlan::default();
+        let declared = Declaration { streams: abouts.to_vec(), shares: pieces, points, plan };
         Ok(Self { declaration: declared, member_layouts: spots, members: members.len() })
     }
 
@@ -88,23 +90,38 @@ impl AggregationGroup {
     }
 }
 
-/// Points are in the order of the ranks: their places in the stream, and those of each member among them.
+/// The points of all members, in the order of the list.
+fn merged_points(shares: &[&MemberShare]) -> RankPoints {
+    let mut points: Vec<(u64, u64)> = Vec::new();
+    for run_points in shares.iter().map(|share| &share.points) {
+        for run in run_points.runs() {
+            let here = &run_points.points[run.first..run.first + run.count];
+            points.extend((run.start..).zip(here.iter().copied()));
+        }
+    }
+    points.sort_unstable();
+    let (numbers, points) = points.into_iter().unzip();
+    RankPoints { points, before: shares.first().map_or(0, |share| share.points.before), numbers }
+}
+
+/// The places of the points of a group in the stream, and those of each member among them.
 fn points_of(
     about: &StreamInfo,
     shares: &[&MemberShare],
-    first: u64,
+    all: &RankPoints,
 ) -> Result<(Layout, Vec<Layout>), LayoutError> {
-    let width = about.stored().width();
-    let value = Layout::bytes(width)?;
+    let value = Layout::bytes(about.stored().width())?;
+    let inside = |run: PointRun| {
+        // The numbers of a member that follow one another do so among those of the group.
+        let start = all.numbers.partition_point(|number| *number < run.start) as u64;
+        PointRun { start, ..run }
+    };
     let spot = |share: &&MemberShare| {
-        shift_layout(
-            &value.contiguous(share.points.len() as u64)?,
-            (share.before - first.min(share.before)) * width,
-        )
+        let runs: Vec<PointRun> = share.points.runs().into_iter().map(inside).collect();
+        layout_of_runs(&runs, &value)
     };
     let spots = shares.iter().map(spot).collect::<Result<Vec<_>, LayoutError>>()?;
-    let count = shares.iter().map(|share| share.points.len() as u64).sum();
-    Ok((shift_layout(&value.contiguous(count)?, first * width)?, spots))
+    Ok((all.layout(&value)?, spots))
 }
 
 /// Boxes in file order: their places in the stream, and each member's part of them among the bytes of all.
@@ -142,7 +159,7 @@ fn boxes_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::declare::stream::{SampledRegion, Stream};
+    use crate::declare::stream::Stream;
     use crate::value::ValueKind;
     use aqueduct_testkit::rng::SeededRng;
 
@@ -178,9 +195,7 @@ mod tests {
     fn compare(streams: &[Stream], number: u64) {
         let about = StreamInfo::new(&streams[0], ValueKind::U16);
         let member = |stream: &Stream| {
-            let points =
-                if let SampledRegion::Points(points) = &stream.sampled { points.clone() } else { Vec::new() };
-            vec![MemberShare { block: stream.block.clone(), points, before: 0 }]
+            vec![MemberShare { block: stream.block.clone(), points: RankPoints::default() }]
         };
         let members: Vec<Vec<MemberShare>> = streams.iter().map(member).collect();
         let group = AggregationGroup::new(std::slice::from_ref(&about), &members).unwrap();
@@ -190,7 +205,7 @@ mod tests {
         let mut data = vec![0u8; plan.bytes() as usize];
         let mut expected = std::collections::HashMap::new();
         for (at, stream) in streams.iter().enumerate() {
-            let own = RankShare::new(stream, &about, 0).unwrap().place;
+            let own = RankShare::new(stream, &about, &RankPoints::default()).unwrap().place;
             let bytes: Vec<u8> = (0..own.size()).map(|byte| (at as u64 * 50 + byte) as u8).collect();
             let places = own.runs(..).flat_map(|run| run.offset..run.end());
             expected.extend(places.zip(bytes.clone()));

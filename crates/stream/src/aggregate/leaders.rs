@@ -104,7 +104,7 @@ impl LeaderTarget {
         // Leaders fail together; the other ranks learn of it.
         let made = leaders.zip(ranks.lead.as_ref());
         let made = made.map(|(leaders, lead)| {
-            let grouped = Declaration { replace: declared.replace, ..lead.group.declaration.clone() };
+            let grouped = Declaration { plan: declared.plan, ..lead.group.declaration.clone() };
             target(&leaders, &Arc::new(grouped))
         });
         ranks.target = agree(&ranks.group, "create", name, made.transpose())?;

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use aqueduct_comm::agreement::{agree_same, hash_of};
 use aqueduct_comm::{Comm, Op};
 
+use crate::declare::output_plan::OutputPlan;
+use crate::declare::rank_points::{PointRun, RankPoints, check_numbers};
 use crate::declare::rank_share::RankShare;
 use crate::declare::stream::{Reduction, SampledRegion, Stream, Streams};
 use crate::declare::stream_info::{StreamFileMetadata, StreamInfo, StreamRegion};
@@ -16,9 +18,9 @@ use aqueduct_file::hyperslab::Hyperslab;
 pub struct Declaration {
     pub(crate) streams: Vec<StreamInfo>,
     pub(crate) shares: Vec<RankShare>,
-    /// This rank's points of each stream, and the number of points of the ranks before it.
-    pub(crate) points: Vec<(Vec<u64>, u64)>,
-    pub(crate) replace: bool,
+    /// This rank's points of each stream.
+    pub(crate) points: Vec<RankPoints>,
+    pub(crate) plan: OutputPlan,
 }
 
 impl Declaration {
@@ -28,25 +30,42 @@ impl Declaration {
             streams.streams.iter().map(|(stream, kind)| StreamInfo::new(stream, *kind)).collect();
         let mine = check_alone(file, streams, &abouts).and_then(|()| check_host_byte_order(file));
         let what = "declaration of the streams (apart from blocks and points)";
-        let hash = mine.is_ok().then(|| hash_of(&StreamFileMetadata::encode(&abouts)));
+        let listed = |(stream, _): &(Stream, _)| matches!(stream.sampled, SampledRegion::ListedPoints(_));
+        let listed: Vec<bool> = streams.streams.iter().map(listed).collect();
+        let hash = mine.is_ok().then(|| hash_of(&(StreamFileMetadata::encode(&abouts), &listed)));
         agree_same(comm, "create", file, mine, what, hash, [])?;
         let firsts = count_points(comm, file, streams, &mut abouts)?;
+        let points: Vec<RankPoints> = streams
+            .streams
+            .iter()
+            .zip(firsts)
+            .map(|((stream, _), before)| own_points(stream, before))
+            .collect();
+        for ((about, points), _) in abouts.iter().zip(&points).zip(listed).filter(|(_, listed)| *listed) {
+            check_numbers(comm, file, &about.name, &points.numbers, about.items().unwrap_or(0))?;
+        }
         check_blocks(comm, file, streams)?;
-        let pieces = make_shares(file, streams, &abouts, &firsts);
+        let pieces = make_shares(file, streams, &abouts, &points);
         let pieces = agree(comm, "create", file, pieces)?;
         check_covered(comm, file, &abouts, &pieces)?;
-        let own = |stream: &Stream| match &stream.sampled {
-            SampledRegion::Points(points) => points.clone(),
-            _ => Vec::new(),
-        };
-        let points = streams.streams.iter().map(|(stream, _)| own(stream)).zip(firsts).collect();
-        Ok(Self { streams: abouts, shares: pieces, points, replace: false })
+        Ok(Self { streams: abouts, shares: pieces, points, plan: OutputPlan::default() })
     }
 
     /// True if the output replaces a file that exists: [`Options::replace`](crate::Options::replace). Otherwise
     /// targets refuse existing files.
     pub fn replaces(&self) -> bool {
-        self.replace
+        self.plan.replace
+    }
+
+    /// The number of steps that the program will commit, if it is known: [`Options::steps`](crate::Options::steps).
+    pub fn steps(&self) -> Option<u64> {
+        self.plan.steps
+    }
+
+    /// The step with which a file that exists is continued: [`Options::resume`](crate::Options::resume). A target takes
+    /// the steps from this one on back. None if the file is created.
+    pub fn resumes_at(&self) -> Option<u64> {
+        self.plan.resume_at
     }
 
     /// The streams, in order.
@@ -67,16 +86,31 @@ impl Declaration {
         &self.shares[stream].parts
     }
 
-    /// The points of a stream that this rank stores, in the order of its values, and the number of points of the
-    /// ranks before it.
-    pub fn points(&self, stream: usize) -> (&[u64], u64) {
-        let (points, before) = &self.points[stream];
-        (points, *before)
+    /// The points of a stream that this rank stores, in the order of its values.
+    pub fn points(&self, stream: usize) -> &[u64] {
+        &self.points[stream].points
+    }
+
+    /// The places of these points in the list of all points.
+    pub fn point_runs(&self, stream: usize) -> Vec<PointRun> {
+        self.points[stream].runs()
     }
 
     /// The layout of this rank's values in the stream's part of a batch; for a list, of one item.
     pub fn place(&self, stream: usize) -> &aqueduct_file::layout::Layout {
         &self.shares[stream].place
+    }
+}
+
+/// The points of this rank; the ranks before it have `before` points.
+fn own_points(stream: &Stream, before: u64) -> RankPoints {
+    match &stream.sampled {
+        SampledRegion::Points(points) => RankPoints { points: points.clone(), before, numbers: Vec::new() },
+        SampledRegion::ListedPoints(points) => {
+            let (numbers, points) = points.iter().copied().unzip();
+            RankPoints { points, before, numbers }
+        }
+        _ => RankPoints { before, ..RankPoints::default() },
     }
 }
 
@@ -108,6 +142,7 @@ fn count_points(comm: &Comm, file: &str, streams: &Streams, abouts: &mut [Stream
     let lost = |error: aqueduct_comm::Error| Error::from_comm("create", file, &error);
     let count = |(stream, _): &(Stream, _)| match &stream.sampled {
         SampledRegion::Points(points) => points.len() as u64,
+        SampledRegion::ListedPoints(points) => points.len() as u64,
         _ => 0,
     };
     let counts: Vec<u64> = streams.streams.iter().map(count).collect();
@@ -154,12 +189,12 @@ fn make_shares(
     file: &str,
     streams: &Streams,
     abouts: &[StreamInfo],
-    before: &[u64],
+    points: &[RankPoints],
 ) -> Result<Vec<RankShare>> {
-    let declared = streams.streams.iter().zip(abouts).zip(before);
-    let piece = |(((stream, _), about), before): ((&(Stream, _), &StreamInfo), &u64)| {
+    let declared = streams.streams.iter().zip(abouts).zip(points);
+    let piece = |(((stream, _), about), points): ((&(Stream, _), &StreamInfo), &RankPoints)| {
         let why = |error| refuse(file, Kind::BadArgument, format!("stream {:?}: {error}", stream.name));
-        RankShare::new(stream, about, *before).map_err(why)
+        RankShare::new(stream, about, points).map_err(why)
     };
     declared.map(piece).collect()
 }

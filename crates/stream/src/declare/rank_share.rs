@@ -3,8 +3,10 @@
 use aqueduct_file::layout::{Layout, LayoutError, Member, Pattern};
 
 use crate::declare::box_layout::box_layout;
+use crate::declare::rank_points::RankPoints;
 use crate::declare::stream::{SampledRegion, Stream};
 use crate::declare::stream_info::StreamInfo;
+use crate::value::ValueKind;
 use aqueduct_file::hyperslab::{Hyperslab, volume};
 
 /// The part of this rank of a stream.
@@ -34,8 +36,20 @@ impl RankShare {
         if stream.every == Some(0) {
             return Some("it is stored every 0 steps; give 1 or more, or leave it out".to_owned());
         }
+        if let Some(kind) = about.stored_as {
+            let is_real = |kind| matches!(kind, ValueKind::F32 | ValueKind::F64);
+            let accumulated = about.accumulated();
+            if kind != accumulated && !(is_real(kind) && is_real(accumulated)) {
+                return Some(format!(
+                    "values {accumulated:?} cannot be stored as {kind:?}; f32 and f64 are converted"
+                ));
+            }
+        }
         if stream.sampled == SampledRegion::List {
             return Self::list_objection(stream);
+        }
+        if let Some(objection) = stream.storage.objection(about.array_count()) {
+            return Some(objection);
         }
         if let Some(schema) = &stream.object {
             let name = schema.name();
@@ -64,16 +78,18 @@ impl RankShare {
                 return Some(format!("the block {block:?} does not lie in the memory {:?}", memory.count));
             }
         }
+        let held = |point: &u64| position(*point, shape).is_some_and(|at| holds(&stream.block, &at));
+        let not_held = |point: &u64| {
+            format!("the point {point} does not lie in this rank's block; each rank gives its own")
+        };
         match &stream.sampled {
             SampledRegion::Cuboids(cuboids) => {
                 let outside = cuboids.iter().find(|cuboid| !cuboid.is_inside(shape))?;
                 Some(format!("the cuboid {outside:?} does not lie in the array {shape:?}"))
             }
-            SampledRegion::Points(points) => {
-                let held =
-                    |point: &&u64| position(**point, shape).is_some_and(|at| holds(&stream.block, &at));
-                let point = points.iter().find(|point| !held(point))?;
-                Some(format!("the point {point} does not lie in this rank's block; each rank gives its own"))
+            SampledRegion::Points(points) => points.iter().find(|point| !held(point)).map(not_held),
+            SampledRegion::ListedPoints(points) => {
+                points.iter().map(|(_, point)| point).find(|point| !held(point)).map(not_held)
             }
             SampledRegion::Whole | SampledRegion::List => None,
         }
@@ -83,6 +99,9 @@ impl RankShare {
         if stream.reduction != crate::Reduction::None {
             return Some("a list has other items in every step, which cannot be reduced".to_owned());
         }
+        if stream.stored_as.is_some() {
+            return Some("the items of a list are stored as they are; leave stored_as out".to_owned());
+        }
         if let Some(schema) = stream.object.as_ref().filter(|schema| schema.size() == Some(0)) {
             return Some(format!("objects of {} have no bytes: there is nothing to store", schema.name()));
         }
@@ -90,8 +109,8 @@ impl RankShare {
             .then(|| format!("items of {} values; give 1 to 2^32", stream.shape[0]))
     }
 
-    /// The part of a valid declaration; the ranks before this one have `before` points.
-    pub(crate) fn new(stream: &Stream, about: &StreamInfo, before: u64) -> Result<Self, LayoutError> {
+    /// The part of a valid declaration, with this rank's points.
+    pub(crate) fn new(stream: &Stream, about: &StreamInfo, points: &RankPoints) -> Result<Self, LayoutError> {
         let sampled = Layout::bytes(about.kind.width())?;
         let stored = Layout::bytes(about.stored().width())?;
         let inside = stream.memory.clone().unwrap_or_else(|| Hyperslab::whole(&stream.block.count[..]));
@@ -104,11 +123,10 @@ impl RankShare {
                 let (parts, memory) = (Vec::new(), sampled.tiled(0)?);
                 return Ok(Self { block, parts, expected: None, memory, place: item, items: 0 });
             }
-            SampledRegion::Points(points) => {
+            SampledRegion::Points(_) | SampledRegion::ListedPoints(_) => {
                 let at = |point: &u64| linear(&position(*point, &stream.shape)?, &stream.block, &inside);
-                let memory = sampled.indexed_block(1, points.iter().filter_map(at))?;
-                let place = stored.contiguous(points.len() as u64)?;
-                (memory, shift_layout(&place, before * about.stored().width())?)
+                let memory = sampled.indexed_block(1, points.points.iter().filter_map(at))?;
+                (memory, points.layout(&stored)?)
             }
             SampledRegion::Whole | SampledRegion::Cuboids(_) => {
                 boxes(stream, about, &inside, &sampled, &stored)?
@@ -185,12 +203,15 @@ mod tests {
 
     use super::*;
     use crate::declare::stream::Reduction;
-    use crate::value::ValueKind;
 
     fn piece(stream: &Stream) -> RankShare {
         let about = StreamInfo::new(stream, ValueKind::U16);
         assert_eq!(RankShare::objection(stream, &about), None);
-        RankShare::new(stream, &about, 5).unwrap()
+        let points = match &stream.sampled {
+            SampledRegion::Points(points) => points.clone(),
+            _ => Vec::new(),
+        };
+        RankShare::new(stream, &about, &RankPoints { points, before: 5, numbers: Vec::new() }).unwrap()
     }
 
     /// The offset and length of runs.
@@ -236,6 +257,10 @@ mod tests {
             (array().points([3, 16]), "the point 16"),
             (array().block([0, 0], [1, 4]).points([4]), "the point 4"),
             (array().every(0), "every 0 steps"),
+            (array().stored_as::<u8>(), "cannot be stored as U8"),
+            (array().paths(["/a", "/b"]), "2 paths for 1 arrays"),
+            (array().deflate(10), "levels 0 to 9"),
+            (array().block([0, 0], [1, 4]).listed_points([(0, 4)]), "the point 4"),
             (Stream::array("", [1]), "no name"),
             (Stream::array("a", []), "no dimensions"),
             (Stream::array("a", [1 << 40, 1 << 40]), "more elements"),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aqueduct_object::{Object, Schema};
 use serde::{Deserialize, Serialize};
 
+use crate::declare::array_storage::ArrayStorage;
 use crate::declare::stream_info::StreamInfo;
 use crate::value::{StreamValue, ValueKind};
 use aqueduct_file::hyperslab::Hyperslab;
@@ -28,13 +29,15 @@ pub enum Reduction {
     Mean,
     /// The root mean square, as `f64`.
     Rms,
+    /// The last value. A stream with this reduction is put in any steps: those in which it is not are not sampled.
+    Last,
 }
 
 impl Reduction {
-    /// The kind of the stored values for samples of this kind.
+    /// The kind in which samples of this kind are reduced, and stored unless the stream gives another one.
     pub fn stored(self, sampled: ValueKind) -> ValueKind {
         match self {
-            Self::None | Self::Max | Self::Min => sampled,
+            Self::None | Self::Max | Self::Min | Self::Last => sampled,
             Self::Sum | Self::Mean | Self::Rms => ValueKind::F64,
         }
     }
@@ -45,8 +48,10 @@ impl Reduction {
 pub(crate) enum SampledRegion {
     Whole,
     Cuboids(Vec<Hyperslab>),
-    /// The points of this rank, by their numbers in the global array.
+    /// The points of this rank, by their numbers in the global array, in the order of the ranks.
     Points(Vec<u64>),
+    /// The points of this rank, each with its number in the list, ascending.
+    ListedPoints(Vec<(u64, u64)>),
     List,
 }
 
@@ -73,6 +78,11 @@ pub struct Stream {
     pub(crate) sampled: SampledRegion,
     pub(crate) reduction: Reduction,
     pub(crate) every: Option<u64>,
+    /// The first step that is sampled.
+    pub(crate) from: u64,
+    /// The kind of the stored values, if it is another one than that of the samples or of the reduction.
+    pub(crate) stored_as: Option<ValueKind>,
+    pub(crate) storage: ArrayStorage,
     /// The schema of the items of a list of objects.
     pub(crate) object: Option<Arc<Schema>>,
 }
@@ -90,6 +100,9 @@ impl Stream {
             sampled: SampledRegion::Whole,
             reduction: Reduction::None,
             every: None,
+            from: 0,
+            stored_as: None,
+            storage: ArrayStorage::default(),
             object: None,
         }
     }
@@ -135,6 +148,43 @@ impl Stream {
         self
     }
 
+    /// Samples points of this rank's block, each with its number in the list of all points: the file has them in the order
+    /// of the list, however the array is divided among the ranks. A point may be in the list several times. Each number
+    /// from 0 to the number of points of all ranks is given once.
+    ///
+    /// ```
+    /// use aqueduct_stream::Stream;
+    ///
+    /// // A mask of an array of 100 values, of which this rank holds the second half.
+    /// let mask = [7, 93, 51, 8, 93];
+    /// let mine = mask.iter().enumerate().filter(|(_, point)| (50..100).contains(*point));
+    /// let sensor = Stream::array("sensor", [100])
+    ///     .block([50], [50])
+    ///     .listed_points(mine.map(|(number, point)| (number as u64, *point)));
+    /// ```
+    #[must_use]
+    pub fn listed_points(mut self, points: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let mut points: Vec<(u64, u64)> = points.into_iter().collect();
+        points.sort_unstable();
+        self.sampled = SampledRegion::ListedPoints(points);
+        self
+    }
+
+    /// Samples from this step on; the steps before are neither stored nor reduced.
+    #[must_use]
+    pub fn from(mut self, step: u64) -> Self {
+        self.from = step;
+        self
+    }
+
+    /// Stores values as `T`, `f32` or `f64`, whatever kind of floating-point numbers is sampled or reduced: sums, means and
+    /// root mean squares are accumulated as `f64` nevertheless.
+    #[must_use]
+    pub fn stored_as<T: StreamValue>(mut self) -> Self {
+        self.stored_as = Some(T::KIND);
+        self
+    }
+
     /// Reduces the samples over time; without [`every`](Self::every), until the end.
     #[must_use]
     pub fn reduce(mut self, reduction: Reduction) -> Self {
@@ -142,8 +192,8 @@ impl Stream {
         self
     }
 
-    /// Stores every `steps` steps: without a reduction steps 0, `steps`, 2 · `steps` …, with one the reduction of
-    /// that many samples.
+    /// Stores every `steps` steps: without a reduction the first sampled step, and each `steps` steps after it, with one
+    /// the reduction of that many samples.
     #[must_use]
     pub fn every(mut self, steps: u64) -> Self {
         self.every = Some(steps);

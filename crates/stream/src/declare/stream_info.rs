@@ -3,6 +3,7 @@
 use aqueduct_object::Schema;
 use serde::{Deserialize, Serialize};
 
+use crate::declare::array_storage::ArrayStorage;
 use crate::declare::stream::{Reduction, SampledRegion, Stream};
 use crate::value::ValueKind;
 use aqueduct_file::hyperslab::{Hyperslab, volume};
@@ -22,7 +23,7 @@ pub enum StreamRegion {
 }
 
 /// A stream of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamInfo {
     /// Its name.
     pub name: String,
@@ -36,6 +37,15 @@ pub struct StreamInfo {
     pub reduction: Reduction,
     /// The stream is stored every so many steps.
     pub every: Option<u64>,
+    /// The first step that is sampled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from: u64,
+    /// The kind of the stored values, if it is another one than that of the samples or of the reduction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_as: Option<ValueKind>,
+    /// How the stream is stored in files of arrays.
+    #[serde(default, skip_serializing_if = "ArrayStorage::is_default")]
+    pub storage: ArrayStorage,
     /// The schema of the items of a list of objects, which are encoded one after the other. If their sizes differ,
     /// the next stream has their [lengths](Self::lengths_of).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +58,7 @@ impl StreamInfo {
             SampledRegion::Whole => StreamRegion::Whole,
             SampledRegion::Cuboids(cuboids) => StreamRegion::Cuboids(cuboids.clone()),
             // The points of all ranks are counted when the output is created.
-            SampledRegion::Points(_) => StreamRegion::Points(0),
+            SampledRegion::Points(_) | SampledRegion::ListedPoints(_) => StreamRegion::Points(0),
             SampledRegion::List => StreamRegion::List,
         };
         Self {
@@ -58,6 +68,9 @@ impl StreamInfo {
             region,
             reduction: stream.reduction,
             every: stream.every,
+            from: stream.from,
+            stored_as: stream.stored_as,
+            storage: stream.storage.clone(),
             object: stream.object.as_deref().cloned(),
         }
     }
@@ -79,7 +92,49 @@ impl StreamInfo {
 
     /// The kind of the stored values.
     pub fn stored(&self) -> ValueKind {
+        self.stored_as.unwrap_or(self.accumulated())
+    }
+
+    /// The kind of the values that are packed: samples, or their reduction.
+    pub(crate) fn accumulated(&self) -> ValueKind {
         self.reduction.stored(self.kind)
+    }
+
+    /// True if a step is sampled.
+    pub(crate) fn is_sampled(&self, step: u64) -> bool {
+        step >= self.from
+    }
+
+    /// True if the program has to put the stream in this step.
+    pub(crate) fn is_required(&self, step: u64) -> bool {
+        match self.reduction {
+            Reduction::None => self.is_due(step, 0),
+            Reduction::Last => false,
+            _ => self.is_sampled(step),
+        }
+    }
+
+    /// The last of the first `steps` steps in which the stream was stored; none if there is none. The remainder of a
+    /// reduction that is stored at the end does not count.
+    pub(crate) fn last_stored(&self, steps: u64) -> Option<u64> {
+        let sampled = steps.checked_sub(self.from).filter(|sampled| *sampled > 0)?;
+        match (self.reduction, self.every) {
+            (Reduction::None, every) => {
+                let every = every.unwrap_or(1);
+                Some(self.from + (sampled - 1) / every * every)
+            }
+            (_, None) => None,
+            (_, Some(every)) => (sampled >= every).then(|| self.from + sampled / every * every - 1),
+        }
+    }
+
+    /// The number of arrays in files of arrays: one for each box, or one for all points.
+    pub(crate) fn array_count(&self) -> usize {
+        match &self.region {
+            StreamRegion::Whole | StreamRegion::Points(_) => 1,
+            StreamRegion::Cuboids(boxes) => boxes.len(),
+            StreamRegion::List => 0,
+        }
     }
 
     /// The boxes of the array that are stored, in order; none for points and lists.
@@ -112,12 +167,18 @@ impl StreamInfo {
     /// True if it is stored in this step, after this number of samples.
     pub(crate) fn is_due(&self, step: u64, samples: u64) -> bool {
         match (self.reduction, self.every) {
-            (Reduction::None, None) => true,
-            (Reduction::None, Some(every)) => step.is_multiple_of(every),
+            (Reduction::None, every) => {
+                step.checked_sub(self.from).is_some_and(|sampled| sampled.is_multiple_of(every.unwrap_or(1)))
+            }
             (_, None) => false,
             (_, Some(every)) => samples >= every,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The description of all streams.

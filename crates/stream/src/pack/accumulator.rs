@@ -14,6 +14,8 @@ pub(crate) struct Accumulator {
     kind: ValueKind,
     reduction: Reduction,
     samples: u64,
+    /// The program has given values; only [`Reduction::Last`] may have samples without.
+    given: bool,
     /// The values that are stored, in words, so that they are aligned.
     words: Vec<u64>,
     /// Bytes of these values.
@@ -24,7 +26,7 @@ impl Accumulator {
     /// An empty reduction of this number of values.
     pub(crate) fn new(kind: ValueKind, reduction: Reduction, values: u64) -> Self {
         let bytes = (values * reduction.stored(kind).width()) as usize;
-        Self { kind, reduction, samples: 0, words: vec![0; bytes.div_ceil(8)], bytes }
+        Self { kind, reduction, samples: 0, given: bytes == 0, words: vec![0; bytes.div_ceil(8)], bytes }
     }
 
     pub(crate) fn samples(&self) -> u64 {
@@ -39,6 +41,30 @@ impl Accumulator {
     /// Adds a sample: the values that `pattern` finds in `memory`.
     pub(crate) fn add(&mut self, memory: &[u8], pattern: &Pattern) -> Result<(), LayoutError> {
         by_kind!(self.kind, add(self, memory, pattern))
+    }
+
+    /// Counts a step without a sample, as [`Reduction::Last`] allows.
+    pub(crate) fn skip(&mut self) {
+        self.samples += 1;
+    }
+
+    /// True if there are values to store.
+    pub(crate) fn is_given(&self) -> bool {
+        self.given
+    }
+
+    /// The values so far; none if there are none.
+    pub(crate) fn values(&self) -> Option<&[u8]> {
+        self.given.then(|| &bytemuck::cast_slice(&self.words)[..self.bytes])
+    }
+
+    /// Continues a reduction with the values of this number of samples; none if there are none yet.
+    pub(crate) fn restore(&mut self, samples: u64, values: Option<&[u8]>) {
+        self.samples = samples;
+        if let Some(values) = values {
+            bytemuck::cast_slice_mut(&mut self.words)[..self.bytes].copy_from_slice(values);
+            self.given = true;
+        }
     }
 
     /// Ends the reduction and returns its values as they are stored. The next sample begins a new one.
@@ -62,6 +88,7 @@ fn add<T: StreamValue>(into: &mut Accumulator, memory: &[u8], pattern: &Pattern)
     let mut window = [0u64; WINDOW / 8];
     let (size, width) = (pattern.size(), size_of::<T>() as u64);
     let first_sample = into.samples == 0;
+    into.given = true;
     let mut first = 0;
     while first < size {
         let bytes = (size - first).min(WINDOW as u64);
@@ -77,10 +104,10 @@ fn add<T: StreamValue>(into: &mut Accumulator, memory: &[u8], pattern: &Pattern)
 
 /// Reduces samples into the values from number `at` on; the first sample replaces them.
 fn fold<T: StreamValue>(reduction: Reduction, words: &mut [u64], at: usize, samples: &[T], first: bool) {
-    if matches!(reduction, Reduction::None | Reduction::Max | Reduction::Min) {
+    if matches!(reduction, Reduction::None | Reduction::Max | Reduction::Min | Reduction::Last) {
         let values: &mut [T] = &mut bytemuck::cast_slice_mut(words)[at..at + samples.len()];
         match reduction {
-            _ if first => values.copy_from_slice(samples),
+            _ if first || reduction == Reduction::Last => values.copy_from_slice(samples),
             Reduction::Max => each(values, samples, T::greater),
             _ => each(values, samples, T::lesser),
         }

@@ -5,7 +5,9 @@ use std::fmt;
 use aqueduct_file::layout::{LayoutError, Pattern};
 
 use crate::pack::chunk_bounds::ChunkBounds;
+use crate::pack::conversion::FloatConversion;
 use crate::pack::encoder::{EncodedSizeError, StreamEncoder};
+use crate::value::ValueKind;
 
 /// Values of one stream in memory.
 pub(crate) enum StreamData<'a> {
@@ -13,6 +15,8 @@ pub(crate) enum StreamData<'a> {
     Strided { memory: &'a [u8], pattern: &'a Pattern, width: u64 },
     /// Contiguous values.
     Contiguous { bytes: &'a [u8], width: u64 },
+    /// Floating-point values that are converted.
+    Converted { values: Box<StreamData<'a>>, conversion: FloatConversion },
     /// Objects that are encoded on demand.
     Encoded { encoding: Box<dyn StreamEncoder + 'a>, width: u64 },
 }
@@ -39,11 +43,28 @@ impl From<LayoutError> for PackError {
     }
 }
 
+/// Bytes of values that are converted at a time: they fit the first-level cache.
+const WINDOW: u64 = 4096;
+
+impl StreamData<'_> {
+    /// The same values, as `to`.
+    pub(crate) fn converted(self, from: ValueKind, to: ValueKind) -> Self {
+        match FloatConversion::between(from, to) {
+            Some(conversion) => Self::Converted { values: Box::new(self), conversion },
+            None => self,
+        }
+    }
+}
+
 impl StreamData<'_> {
     fn size(&self) -> u64 {
         match self {
             Self::Strided { pattern, .. } => pattern.size(),
             Self::Contiguous { bytes, .. } => bytes.len() as u64,
+            Self::Converted { values, conversion } => {
+                let (from, to) = conversion.widths();
+                values.size() / from * to
+            }
             Self::Encoded { encoding, .. } => encoding.size(),
         }
     }
@@ -53,6 +74,7 @@ impl StreamData<'_> {
             Self::Strided { width, .. } | Self::Contiguous { width, .. } | Self::Encoded { width, .. } => {
                 *width
             }
+            Self::Converted { conversion, .. } => conversion.widths().1,
         }
     }
 
@@ -61,6 +83,17 @@ impl StreamData<'_> {
         match self {
             Self::Strided { memory, pattern, .. } => pattern.gather(memory, first, out)?,
             Self::Contiguous { bytes, .. } => out.copy_from_slice(&bytes[first as usize..][..out.len()]),
+            Self::Converted { values, conversion } => {
+                let (from, to) = conversion.widths();
+                let mut window = [0; WINDOW as usize];
+                let mut source = first / to * from;
+                for part in out.chunks_mut((WINDOW / from * to) as usize) {
+                    let window = &mut window[..part.len() / to as usize * from as usize];
+                    values.copy(source, window)?;
+                    conversion.convert(window, part);
+                    source += window.len() as u64;
+                }
+            }
             Self::Encoded { encoding, .. } => encoding.fill(out).map_err(PackError::Size)?,
         }
         Ok(())
@@ -136,6 +169,32 @@ mod tests {
     use aqueduct_file::layout::Layout;
 
     use super::*;
+
+    #[test]
+    fn values_are_converted_in_chunks_of_every_capacity() {
+        let wide: Vec<f64> = (0..1500).map(|at| f64::from(at) / 7.0).collect();
+        let narrow: Vec<f32> = wide.iter().map(|value| *value as f32).collect();
+        let pattern = Layout::bytes(8).unwrap().resized(0, 16).unwrap().tiled(750).unwrap();
+        for capacity in [8, 12, 100, 4096, 5000, 1 << 20] {
+            let memory = bytemuck::cast_slice(&wide);
+            let feeds = vec![
+                StreamData::Contiguous { bytes: memory, width: 8 }.converted(ValueKind::F64, ValueKind::F32),
+                StreamData::Strided { memory, pattern: &pattern, width: 8 }
+                    .converted(ValueKind::F64, ValueKind::F32),
+                StreamData::Contiguous { bytes: bytemuck::cast_slice(&narrow), width: 4 }
+                    .converted(ValueKind::F32, ValueKind::F64),
+            ];
+            let (mut packing, mut buffer, mut all) = (Packer::new(feeds, capacity), Vec::new(), Vec::new());
+            while let length @ 1.. = packing.fill(&mut buffer).unwrap() {
+                all.extend_from_slice(&buffer[..length]);
+            }
+            let second: Vec<f32> = narrow.iter().step_by(2).copied().collect();
+            let wider: Vec<f64> = narrow.iter().map(|value| f64::from(*value)).collect();
+            let parts: [&[u8]; 3] =
+                [bytemuck::cast_slice(&narrow), bytemuck::cast_slice(&second), bytemuck::cast_slice(&wider)];
+            assert!(all == parts.concat(), "{capacity}");
+        }
+    }
 
     #[test]
     fn chunks_of_every_capacity_hold_whole_values() {

@@ -6,17 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::{self as file, File};
 
-use super::{IncompleteStep, Reader, StoredStep, checksum_matches};
-use crate::declare::stream::Reduction;
-use crate::declare::stream_info::{FORMAT, StreamFileMetadata, StreamInfo, StreamRegion};
-use crate::error::{Error, Kind, Result, agree};
-use crate::pack::step_checksum::position_checksum;
-use crate::steps_format::{RecordType, StepRecord, StepsHeader, StepsHeaderError, UNIT, record_size};
-use crate::target::steps_name;
-use crate::value::ValueKind;
-
-/// The longest description that is read: longer than any real one, and small enough for memory.
-const LONGEST: u64 = 1 << 30;
+use super::{IncompleteStep, Reader, StoredStep};
+use crate::error::{Error, Result, agree};
+use crate::steps_file::{StepsFileContents, checksum_matches, read_steps_file, steps_name};
+use crate::steps_format::{RecordType, StepRecord};
 
 impl Reader {
     /// Opens a stream file and determines the complete steps. Collective; reading is independent.
@@ -152,131 +145,6 @@ fn without_data(name: &str, error: file::Error) -> Error {
     Error::new(error.kind(), "open", name, detail)
 }
 
-/// The content of the `.steps`.
-struct StepsFileContents {
-    abouts: Vec<StreamInfo>,
-    points: Vec<Vec<u64>>,
-    /// None for a record that is not valid.
-    records: Vec<Option<StepRecord>>,
-    /// The number of durable records.
-    durable: u64,
-}
-
-fn read_steps_file(name: &str, steps: &File) -> Result<StepsFileContents> {
-    let refuse = |kind, detail: String| Error::new(kind, "open", name, detail);
-    let size = steps.size()?;
-    let unit = read(steps, 0, UNIT.min(size))?;
-    let header = StepsHeader::decode(&unit).map_err(|problem| match problem {
-        StepsHeaderError::Empty => {
-            let detail = "the program ended before it had begun to write; there is nothing to read";
-            refuse(Kind::Incomplete, detail.to_owned())
-        }
-        StepsHeaderError::Damaged => {
-            let detail = "its .steps does not begin with the header of a stream file: it is torn, or another kind of file";
-            refuse(Kind::Damaged, detail.to_owned())
-        }
-        StepsHeaderError::Version(version) => {
-            let detail = format!("it has version {version} of the format, written by a later version of this library; use that one");
-            refuse(Kind::UnknownVersion, detail)
-        }
-    })?;
-    let damaged = |what: &str| refuse(Kind::Damaged, format!("{what} of its .steps is damaged"));
-    if header.description_length > LONGEST.min(size) {
-        return Err(damaged("the description"));
-    }
-    let description = read(steps, UNIT, header.description_length)?;
-    if crc32c::crc32c(&description) != header.description_sum {
-        return Err(damaged("the description"));
-    }
-    let description: StreamFileMetadata = serde_json::from_slice(&description).map_err(|error| {
-        refuse(Kind::Damaged, format!("the description of its .steps is invalid: {error}"))
-    })?;
-    let abouts = description.streams;
-    if description.format != FORMAT
-        || abouts.len() != header.streams as usize
-        || !abouts.iter().all(makes_sense)
-        || !(0..abouts.len()).all(|at| has_sound_objects(&abouts[at..]))
-    {
-        return Err(damaged("the description"));
-    }
-    let points = find_points(steps, &header, &abouts, size)?.ok_or_else(|| damaged("the table of points"))?;
-    let records = find_records(steps, &header, abouts.len(), size)?;
-    let durable = records.iter().flatten().map(|record| record.durable.min(record.number)).max().unwrap_or(0);
-    Ok(StepsFileContents { abouts, points, records, durable })
-}
-
-fn makes_sense(about: &StreamInfo) -> bool {
-    let boxes = about.boxes();
-    !about.shape.is_empty()
-        && about.every != Some(0)
-        && about.item_bytes().is_some_and(|bytes| bytes > 0)
-        && about.items().is_some()
-        && boxes.iter().all(|cuboid| cuboid.is_inside(&about.shape))
-}
-
-/// True if the first of these streams, if it has objects, stores them as a list of their size, or as bytes with
-/// lengths in the next stream.
-fn has_sound_objects(abouts: &[StreamInfo]) -> bool {
-    let Some((about, schema)) = abouts.first().and_then(|about| Some((about, about.object.as_ref()?))) else {
-        return true;
-    };
-    let is_list =
-        |about: &StreamInfo| about.region == StreamRegion::List && about.reduction == Reduction::None;
-    let lengths = abouts.get(1).filter(|next| {
-        next.name == StreamInfo::lengths_of(&about.name) && is_list(next) && next.every == about.every
-    });
-    let sound = match schema.size() {
-        Some(size) => about.item_bytes() == Some(size),
-        None => about.item_bytes() == Some(1) && lengths.is_some_and(|next| next.kind == ValueKind::U64),
-    };
-    sound && is_list(about)
-}
-
-/// The tables of points; none if they are damaged.
-fn find_points(
-    steps: &File,
-    header: &StepsHeader,
-    abouts: &[StreamInfo],
-    size: u64,
-) -> Result<Option<Vec<Vec<u64>>>> {
-    let mut place = header.tables;
-    let mut total = 0u64;
-    let mut tables = Vec::new();
-    for about in abouts {
-        let count = if let StreamRegion::Points(count) = about.region { count } else { 0 };
-        let end = count.checked_mul(8).and_then(|bytes| place.checked_add(bytes));
-        let Some(end) = end.filter(|end| count == 0 || *end <= size) else { return Ok(None) };
-        let mut points = vec![0u64; count as usize];
-        if count > 0 && steps.at(place).read(&mut points)?.bytes() < 8 * count {
-            return Ok(None);
-        }
-        total =
-            total.wrapping_add(position_checksum(8, place - header.tables, bytemuck::cast_slice(&points)));
-        tables.push(points);
-        place = end;
-    }
-    Ok((total == header.tables_sum).then_some(tables))
-}
-
-/// All records up to the end of the file.
-fn find_records(
-    steps: &File,
-    header: &StepsHeader,
-    streams: usize,
-    size: u64,
-) -> Result<Vec<Option<StepRecord>>> {
-    let each = record_size(streams) as u64;
-    // A torn last record counts: it was being written.
-    let count = size.saturating_sub(header.records).div_ceil(each);
-    let mut records = Vec::new();
-    for number in 0..count {
-        let at = header.records + number * each;
-        let bytes = read(steps, at, each.min(size - at))?;
-        records.push(StepRecord::decode(&bytes, header.id, number, streams));
-    }
-    Ok(records)
-}
-
 /// The records of complete batches. The ranks compare checksums in turn. Collective.
 fn check_complete(comm: &Comm, name: &str, data: &File, found: &StepsFileContents) -> Result<Vec<bool>> {
     let mut complete: Vec<u64> = vec![0; found.records.len()];
@@ -296,13 +164,6 @@ fn check_complete(comm: &Comm, name: &str, data: &File, found: &StepsFileContent
     agree(comm, "open", name, outcome)?;
     let all = comm.allreduce(Op::Max, &complete).map_err(|error| Error::from_comm("open", name, &error))?;
     Ok(all.into_iter().map(|complete| complete == 1).collect())
-}
-
-fn read(file: &File, at: u64, length: u64) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; length as usize];
-    let count = file.at(at).read(&mut bytes)?;
-    bytes.truncate(count.bytes() as usize);
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ impl OutputClient {
         grant: BufferGrant,
     ) -> Result<Self> {
         let (streams, shares) = (declaration.streams.clone(), MemberShare::of(declaration));
-        let output = OutputRequest { streams, shares, durable_every, replace: declaration.replaces() };
+        let output = OutputRequest { streams, shares, durable_every, plan: declaration.plan };
         let channel = ServerChannel::open(compute, name, Some(output), grant)?;
         channel.prefault_slots();
         let slots = if channel.shares_memory() { channel.grant().slots } else { 0 };

@@ -286,7 +286,7 @@ impl ServerDispatcher<'_> {
         let group = AggregationGroup::new(&requests[0].streams, &shares);
         let mut group =
             group.map_err(|error| Error::new(Kind::BadArgument, "create", name, error.to_string()))?;
-        group.declaration.replace = requests[0].replace;
+        group.declaration.plan = requests[0].plan;
         Ok(ServedOutput {
             name: name.into(),
             number: self.opened,

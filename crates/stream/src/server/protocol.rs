@@ -6,6 +6,8 @@ use aqueduct_file::layout::Strip;
 use aqueduct_file::write_behind::JobActivity;
 
 use crate::aggregate::MemberShare;
+use crate::declare::output_plan::OutputPlan;
+use crate::declare::rank_points::RankPoints;
 use crate::declare::stream_info::StreamInfo;
 use crate::error::{Error, Result};
 use crate::target::{BatchEntry, StepBatch};
@@ -75,7 +77,7 @@ pub(crate) struct OutputRequest {
     pub(crate) streams: Vec<StreamInfo>,
     pub(crate) shares: Vec<MemberShare>,
     pub(crate) durable_every: Option<u64>,
-    pub(crate) replace: bool,
+    pub(crate) plan: OutputPlan,
 }
 
 /// Memory for the data of a client.
@@ -136,7 +138,7 @@ impl ServerUpdate {
 wire_struct!(Strip { offset, len, stride, count });
 wire_struct!(DataHeader { runs, bytes, slot });
 wire_struct!(OpenRequest { name, grant, output });
-wire_struct!(OutputRequest { streams, shares, durable_every, replace });
+wire_struct!(OutputRequest { streams, shares, durable_every, plan });
 wire_struct!(BufferGrant { slots, slot, allowance });
 wire_struct!(ChannelGrant { channel, grant });
 wire_struct!(ServerUpdate { released, visible, durable, finished, nanoseconds, failure, turns, waits });
@@ -215,11 +217,13 @@ pub fn sample_messages() -> Vec<Vec<u8>> {
     let header = DataHeader { runs: vec![run, run], bytes: 30, slot: Some(1) };
     let grant = BufferGrant { slots: 2, slot: 1 << 20, allowance: 77 };
     let block = Hyperslab::new([0, 2], [4, 5]);
-    let shares = vec![MemberShare { block, points: vec![6, 7], before: 8 }];
+    let points = RankPoints { points: vec![6, 7], before: 8, numbers: vec![2, 0] };
+    let shares = vec![MemberShare { block, points }];
     let info =
         r#"{"name":"level","kind":"f64","shape":[4,5],"region":"whole","reduction":"none","every":null}"#;
     let streams: Vec<StreamInfo> = serde_json::from_str(info).into_iter().collect();
-    let output = OutputRequest { streams, shares: shares.clone(), durable_every: Some(3), replace: true };
+    let plan = OutputPlan { replace: true, steps: Some(40), resume_at: Some(7) };
+    let output = OutputRequest { streams, shares: shares.clone(), durable_every: Some(3), plan };
     let failure = Error::new(crate::error::Kind::NoSpace, "write", "run.out", "full").in_step(7).on_rank(3);
     let entries = vec![BatchEntry { stream: 1, samples: 2, items: 3 }];
     let batch = StepBatch { step: 9, closing: true, entries };

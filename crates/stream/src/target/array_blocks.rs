@@ -3,34 +3,18 @@
 use std::ops::Range;
 
 use super::StepBatch;
+use super::row_numbering::{RowNumbering, is_recorded};
 use crate::declare::declaration::Declaration;
-use crate::declare::stream::Reduction;
-use crate::declare::stream_info::{StreamInfo, StreamRegion};
+use crate::declare::stream_info::StreamRegion;
 use crate::value::ValueKind;
-
-/// True if a stream is stored more than once.
-pub(super) fn is_recorded(about: &StreamInfo) -> bool {
-    about.reduction == Reduction::None || about.every.is_some()
-}
-
-/// The arrays of a stream, names and shapes: one for each of its boxes, or one for all points.
-pub(super) fn arrays(about: &StreamInfo) -> Vec<(String, Vec<u64>)> {
-    match about.region {
-        StreamRegion::Points(count) => vec![(about.name.clone(), vec![count])],
-        StreamRegion::Whole => vec![(about.name.clone(), about.shape.clone())],
-        StreamRegion::Cuboids(_) => {
-            let name = |number: usize| format!("{}.{number}", about.name);
-            about.boxes().into_iter().enumerate().map(|(number, one)| (name(number), one.count)).collect()
-        }
-        StreamRegion::List => Vec::new(),
-    }
-}
 
 /// Values of this rank in one block of an array `V`.
 #[derive(Clone, Debug)]
 pub(super) struct ArraySegment<V> {
     pub(super) array: V,
-    /// The step, for arrays with a dimension of steps.
+    /// The number of dimensions of length 1 before all others.
+    pub(super) leading: usize,
+    /// The row of the step, for arrays with a dimension of steps.
     pub(super) record: Option<u64>,
     pub(super) kind: ValueKind,
     pub(super) start: Vec<u64>,
@@ -44,10 +28,11 @@ pub(super) struct BlockPortion<'c, V> {
 }
 
 impl<V> ArraySegment<V> {
-    /// The block with the step as its first dimension.
+    /// The block with leading dimensions and the dimension of steps before its own.
     pub(super) fn block(&self) -> (Vec<u64>, Vec<u64>) {
+        let leading = std::iter::repeat_n((0, 1), self.leading);
         let (mut start, mut shape): (Vec<u64>, Vec<u64>) =
-            self.record.map(|record| (record, 1)).into_iter().unzip();
+            leading.chain(self.record.map(|record| (record, 1))).unzip();
         start.extend(&self.start);
         shape.extend(&self.shape);
         (start, shape)
@@ -60,19 +45,24 @@ pub(super) fn array_blocks<V: Copy>(
     declared: &Declaration,
     batch: &StepBatch,
     arrays: &[Vec<Option<V>>],
+    rows: RowNumbering,
 ) -> Vec<ArraySegment<V>> {
     let mut segments = Vec::new();
     for entry in &batch.entries {
         let about = &declared.streams()[entry.stream];
-        let record = is_recorded(about).then_some(batch.step);
+        let record = is_recorded(about).then(|| rows.row(about, batch.step));
+        // Without a fixed number of rows the steps are the first dimension.
+        let is_first = record.is_some() && rows == RowNumbering::EveryStep;
+        let leading = if is_first { 0 } else { about.storage.leading };
         let mut add = |array: usize, start, shape| {
             if let Some(array) = arrays[entry.stream][array] {
-                segments.push(ArraySegment { array, record, kind: about.stored(), start, shape });
+                segments.push(ArraySegment { array, leading, record, kind: about.stored(), start, shape });
             }
         };
         if let StreamRegion::Points(_) = about.region {
-            let (points, before) = declared.points(entry.stream);
-            add(0, vec![before], vec![points.len() as u64]);
+            for run in declared.point_runs(entry.stream) {
+                add(0, vec![run.start], vec![run.count as u64]);
+            }
         }
         let boxes = about.boxes();
         for (number, part) in declared.parts(entry.stream) {

@@ -4,36 +4,32 @@ use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_formats::Selection;
-use aqueduct_formats::hdf5::{
-    DatasetId, Datatype, Hdf5Compression, Hdf5CreateOptions, Hdf5DatasetOptions, Hdf5Definitions, Hdf5File,
-};
+use aqueduct_formats::hdf5::{DatasetId, Hdf5Compression, Hdf5CreateOptions, Hdf5File, Hdf5OpenOptions};
 
-use super::array_blocks::{array_blocks, arrays, block_portions, is_recorded};
+use super::array_blocks::{array_blocks, block_portions};
+use super::hdf5_arrays::{
+    Hdf5DefineResult, check_arrays, check_stored, define_arrays, define_points, numbering, stored_arrays,
+};
+use super::point_table::write_points;
+use super::row_numbering::{RowNumbering, is_recorded};
 use super::{ChunkSource, OutputTarget, StepBatch};
 use crate::declare::declaration::Declaration;
-use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result, agree};
-use crate::value::{ValueKind, by_kind};
-
-/// Bytes of the smallest chunk of small rows.
-const CHUNK: u64 = 1 << 16;
-/// Bytes of the largest chunk: HDF5 limits chunks to less than 4 GiB.
-const LARGEST_CHUNK: u64 = 1 << 30;
-
-/// Rows of fewer bytes are not compressed: a chunk has one row, so that no step writes a chunk of another one again.
-const SMALLEST_COMPRESSED: u64 = 1 << 10;
 
 /// An HDF5 file that is being written; with the feature `hdf5`.
 ///
 /// A stream of the whole array is a dataset of its name. Each of its boxes is a dataset with its number after the
 /// name (`corner.0`), whose attribute `start` is its position in the array. Points are one dataset, and their numbers
 /// in the global array another one (`probes.points`). A stream that is stored more than once has the step as its
-/// first dimension, which is extended: row t has the data of step t, and zeros if that step stored none. Attributes
-/// have the reduction, and every how many steps a stream is stored. Lists of items cannot be stored in such a file
-/// and are refused.
+/// first dimension, which is extended: row t has the data of the t-th sampled step, and zeros if that step stored none.
+/// Attributes have the reduction, the first sampled step, and every how many steps a stream is stored. The program can
+/// give other names, leading dimensions, attributes, chunks and compression ([`Stream::paths`](crate::Stream::paths) and
+/// the methods after it). Lists of items cannot be stored in such a file and are refused.
 ///
-/// Each batch is committed durably: visible steps are durable. The attribute `aqueduct_complete` of each dataset is
-/// its number of complete rows.
+/// The attribute `aqueduct_complete` of each dataset is its number of complete rows. Each batch is committed durably:
+/// visible steps are durable. If the [number of steps](crate::Options::steps) is known, datasets have their full size from
+/// the start, in one piece, with rows for stored steps only; a step then needs no definition and no sync, and the
+/// attribute counts rows that were synced.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -112,136 +108,158 @@ impl Hdf5Target {
         declared: &Arc<Declaration>,
         compression: Option<Hdf5Compression>,
     ) -> Result<Self> {
-        if let Some(list) = declared.streams().iter().find(|about| about.region == StreamRegion::List) {
-            let detail = format!(
-                "stream {:?} is a list, which has no place in a file of arrays; use a stream file, or an object file",
-                list.name
-            );
-            return Err(Error::new(Kind::Unsupported, "create", name, detail));
+        check_arrays(name, declared)?;
+        if let Some(step) = declared.resumes_at() {
+            let file = Hdf5OpenOptions::new().writable().open(comm, name)?;
+            return Self::resume(comm, file, declared, step);
         }
         let create =
             if declared.replaces() { Hdf5CreateOptions::new().replace() } else { Hdf5CreateOptions::new() };
-        let mut container = create.create(comm, name)?;
-        let (datasets, points) = container.define(|file| {
-            let streams = declared.streams();
-            let datasets = streams
-                .iter()
-                .map(|about| datasets(file, about, compression))
-                .collect::<Hdf5DefineResult<Vec<_>>>()?;
-            let points =
-                streams.iter().map(|about| points(file, about)).collect::<Hdf5DefineResult<Vec<_>>>()?;
-            Ok((datasets, points))
+        Self::define(comm, create.create(comm, name)?, declared, compression)
+    }
+
+    /// Writes into a file that the program has created or opened, beside what it holds: it gets the datasets of the
+    /// streams, or has them if the output [continues](Declaration::resumes_at). Collective.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// use aqueduct_formats::hdf5::Hdf5CreateOptions;
+    /// # use aqueduct_stream::target::Hdf5Target;
+    /// # use aqueduct_stream::{Options, Stream, Streams};
+    /// # Launch::threads(2).run(|world| {
+    /// # let mut streams = Streams::new();
+    /// let stream = Stream::array("p", [2, 100]).block([world.rank() as u64, 0], [1, 100]);
+    /// let p = streams.add::<f32>(stream.paths(["/p/1"]).attribute("data_type", "float"));
+    /// let mut output = Options::new().steps(3).create_on(world, "memfs:with_grid.h5", &streams, |comm, declared| {
+    ///     let mut file = Hdf5CreateOptions::new().create(comm, "memfs:with_grid.h5")?;
+    ///     let size = file.define(|file| file.dataset::<u64>("/Nx", &[1, 1, 1]))?;
+    ///     file.at(size, [0..1, 0..1, 0..1]).all().write(if comm.rank() == 0 { &[100u64][..] } else { &[] }).ok();
+    ///     Ok(Box::new(Hdf5Target::write_into(comm, file, declared)?))
+    /// })?;
+    /// for _ in 0..3 {
+    ///     output.step()?.put(p, &[0.5; 100]).commit()?;
+    /// }
+    /// # output.finish()?;
+    /// # Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn write_into(comm: &Comm, file: Hdf5File, declared: &Arc<Declaration>) -> Result<Self> {
+        check_arrays(file.name(), declared)?;
+        match declared.resumes_at() {
+            Some(step) => Self::resume(comm, file, declared, step),
+            None => Self::define(comm, file, declared, None),
+        }
+    }
+
+    /// Defines the datasets of all streams, and writes the numbers of points. Collective.
+    fn define(
+        comm: &Comm,
+        mut file: Hdf5File,
+        declared: &Arc<Declaration>,
+        compression: Option<Hdf5Compression>,
+    ) -> Result<Self> {
+        let streams = declared.streams();
+        let (datasets, points) = file.define(|file| {
+            let define = |about| define_arrays(file, about, declared.steps(), compression);
+            let datasets = streams.iter().map(define).collect::<Hdf5DefineResult<Vec<_>>>()?;
+            let points = streams.iter().map(|about| define_points(file, about));
+            Ok((datasets, points.collect::<Hdf5DefineResult<Vec<_>>>()?))
         })?;
         for (stream, dataset) in points.into_iter().enumerate() {
             if let Some(dataset) = dataset {
-                let (mine, before) = declared.points(stream);
-                container.at(dataset, Selection::block([before], [mine.len() as u64])).all().write(mine)?;
+                write_points(comm, file.name(), declared, stream, |start, mine| {
+                    file.at(dataset, Selection::block([start], [mine.len() as u64])).all().write(mine)
+                })?;
             }
         }
-        container.commit()?;
-        Ok(Self {
-            name: name.into(),
+        file.commit()?;
+        Ok(Self::new(comm, file, declared, datasets))
+    }
+
+    /// Continues a file after this number of steps; takes back the rows that follow them. Collective.
+    fn resume(comm: &Comm, mut file: Hdf5File, declared: &Arc<Declaration>, step: u64) -> Result<Self> {
+        let rows = numbering(declared.steps());
+        let (mut datasets, mut kept) = (Vec::new(), Vec::new());
+        for about in declared.streams() {
+            let mut found = Vec::new();
+            for array in stored_arrays(about, declared.steps()) {
+                let Some(array) = array else {
+                    found.push(None);
+                    continue;
+                };
+                let id = file.dataset(&array.path)?;
+                check_stored(&file, id, &array, about, declared.steps().is_some())?;
+                let complete = if is_recorded(about) { rows.complete_rows(about, step) } else { 0 };
+                if let Some(there) = file.complete(id)?.filter(|there| *there < complete) {
+                    let detail = format!(
+                        "dataset {:?} has {there} complete rows of the {complete} of the first {step} steps; flush the output before a checkpoint counts",
+                        array.path
+                    );
+                    return Err(Error::new(Kind::Incomplete, "resume", file.name(), detail));
+                }
+                kept.push((id, complete));
+                found.push(Some(id));
+            }
+            datasets.push(found);
+        }
+        file.take_back(&kept)?;
+        Ok(Self::new(comm, file, declared, datasets))
+    }
+
+    fn new(
+        comm: &Comm,
+        file: Hdf5File,
+        declared: &Arc<Declaration>,
+        datasets: Vec<Vec<Option<DatasetId>>>,
+    ) -> Self {
+        Self {
+            name: file.name().into(),
             comm: comm.clone(),
             declaration: Arc::clone(declared),
-            file: container,
+            file,
             datasets,
-        })
+        }
     }
 
     /// Extends all datasets of a batch by the row of its step. Collective.
     fn extend(&mut self, batch: &StepBatch) -> Result<()> {
         let recorded =
             batch.entries.iter().filter(|entry| is_recorded(&self.declaration.streams()[entry.stream]));
-        let ids = recorded.flat_map(|entry| self.datasets[entry.stream].iter().flatten().copied());
-        let rows = batch.step + 1;
-        let short = |id: &DatasetId| {
+        let ids = recorded.flat_map(|entry| {
+            let rows = RowNumbering::EveryStep.row(&self.declaration.streams()[entry.stream], batch.step) + 1;
+            self.datasets[entry.stream].iter().flatten().map(move |id| (*id, rows))
+        });
+        let short = |(id, rows): &(DatasetId, u64)| {
             let dataset = self.file.describe(*id);
-            dataset.is_ok_and(|dataset| dataset.shape.first().is_some_and(|there| *there < rows))
+            dataset.is_ok_and(|dataset| dataset.shape.first().is_some_and(|there| there < rows))
         };
-        let short: Vec<DatasetId> = ids.filter(short).collect();
+        let short: Vec<(DatasetId, u64)> = ids.filter(short).collect();
         if short.is_empty() {
             return Ok(());
         }
-        self.file.define(|file| short.iter().try_for_each(|id| file.extend(*id, rows)))
+        self.file.define(|file| short.iter().try_for_each(|(id, rows)| file.extend(*id, *rows)))
     }
-}
-
-type Hdf5DefineResult<T> = aqueduct_formats::Result<T>;
-
-fn datatype<T: aqueduct_object::Object>() -> Datatype {
-    Datatype::of::<T>().expect("every number has a type in HDF5")
-}
-
-fn datatype_of(kind: ValueKind) -> Datatype {
-    by_kind!(kind, datatype())
-}
-
-/// Defines the datasets of a stream.
-fn datasets(
-    file: &mut Hdf5Definitions<'_>,
-    about: &StreamInfo,
-    compression: Option<Hdf5Compression>,
-) -> Hdf5DefineResult<Vec<Option<DatasetId>>> {
-    let mut datasets = Vec::new();
-    let boxes = about.boxes();
-    for (number, (name, shape)) in arrays(about).into_iter().enumerate() {
-        if shape.contains(&0) {
-            datasets.push(None);
-            continue;
-        }
-        let (path, kind) = (format!("/{name}"), datatype_of(about.stored()));
-        let rows = [&[0], &shape[..]].concat();
-        let mut chunk = chunk(&shape, about.stored().width());
-        let bytes = shape.iter().fold(about.stored().width(), |bytes, side| bytes.saturating_mul(*side));
-        let compression = compression.filter(|_| bytes >= SMALLEST_COMPRESSED);
-        if compression.is_some() {
-            chunk[0] = 1;
-        }
-        let options = |chunk: &[u64]| {
-            let options = Hdf5DatasetOptions::new().chunk(chunk);
-            compression.map_or(options.clone(), |compression| options.compress(compression))
-        };
-        let dataset = match (is_recorded(about), compression) {
-            (true, _) => file.dataset_with_as(&path, kind, &rows, &options(&chunk).extendible())?,
-            (false, Some(_)) => file.dataset_with_as(&path, kind, &shape, &options(&chunk[1..]))?,
-            (false, None) => file.dataset_as(&path, kind, &shape)?,
-        };
-        let reduction = format!("{:?}", about.reduction).to_lowercase();
-        file.attribute(&path, "reduction", reduction.as_str())?;
-        if let Some(every) = about.every {
-            file.attribute(&path, "every", every)?;
-        }
-        if let (StreamRegion::Cuboids(_), Some(one)) = (&about.region, boxes.get(number)) {
-            file.attribute(&path, "start", one.start.as_slice())?;
-        }
-        datasets.push(Some(dataset));
-    }
-    Ok(datasets)
-}
-
-/// Chunks of one row, of several small rows, or of a part of a very large one.
-fn chunk(shape: &[u64], width: u64) -> Vec<u64> {
-    let bytes = |sides: &[u64]| sides.iter().fold(width, |all, side| all.saturating_mul(*side));
-    let mut chunk = shape.to_vec();
-    while let (true, Some(side)) = (bytes(&chunk) > LARGEST_CHUNK, chunk.iter_mut().find(|side| **side > 1)) {
-        *side = side.div_ceil(2);
-    }
-    let rows = (CHUNK / bytes(&chunk)).clamp(1, 1024);
-    [&[rows], &chunk[..]].concat()
-}
-
-/// Defines the dataset of the points of a stream.
-fn points(file: &mut Hdf5Definitions<'_>, about: &StreamInfo) -> Hdf5DefineResult<Option<DatasetId>> {
-    let StreamRegion::Points(count @ 1..) = about.region else { return Ok(None) };
-    file.dataset::<u64>(&format!("/{}.points", about.name), &[count]).map(Some)
 }
 
 impl OutputTarget for Hdf5Target {
     fn write(&mut self, batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<()> {
         let lost = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
         let rounds = self.comm.allreduce_one(Op::Max, source.chunks()).map_err(lost)?;
-        self.extend(batch)?;
-        let (segments, mut done) = (array_blocks(&self.declaration, batch, &self.datasets), 0);
+        let steps = self.declaration.steps();
+        match steps {
+            Some(steps) if batch.step >= steps => {
+                let detail = format!(
+                    "step {} of a file for {steps} steps; give Options::steps all of them",
+                    batch.step
+                );
+                return Err(Error::new(Kind::BadArgument, "write", &self.name, detail));
+            }
+            Some(_) => {}
+            None => self.extend(batch)?,
+        }
+        let (segments, mut done) =
+            (array_blocks(&self.declaration, batch, &self.datasets, numbering(steps)), 0);
         for _ in 0..rounds {
             let chunk = agree(&self.comm, "write", &self.name, source.next())?;
             let portions = block_portions(&segments, done, chunk);
@@ -253,7 +271,8 @@ impl OutputTarget for Hdf5Target {
             }
             queue.run_all()?;
         }
-        self.file.commit()
+        // Of a fixed number of steps, rows are marked as complete by syncs.
+        if steps.is_some() { Ok(()) } else { self.file.commit() }
     }
 
     fn is_persistent(&self) -> bool {
@@ -266,19 +285,5 @@ impl OutputTarget for Hdf5Target {
 
     fn finish(self: Box<Self>, _steps: u64) -> Result<()> {
         self.file.close()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_hold_rows_and_stay_below_the_limit() {
-        assert_eq!(chunk(&[4, 5], 8), [409, 4, 5]);
-        assert_eq!(chunk(&[3], 1), [1024, 3]);
-        assert_eq!(chunk(&[1000, 1000], 4), [1, 1000, 1000]);
-        assert_eq!(chunk(&[1 << 12, 1 << 12, 1 << 12], 8), [1, 8, 1 << 12, 1 << 12]);
-        assert_eq!(chunk(&[u64::MAX, 1 << 40], 8)[1..], [1, 1 << 27]);
     }
 }

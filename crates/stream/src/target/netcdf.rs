@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_formats::netcdf::{
-    DimensionId, NcType, NetcdfCreateOptions, NetcdfDefinitions, NetcdfFile, NetcdfQueue, Selection,
-    VariableId,
+    DimensionId, NcType, NetcdfCreateOptions, NetcdfDefinitions, NetcdfFile, NetcdfOpenOptions, NetcdfQueue,
+    Selection, Values, VariableId,
 };
 
-use super::array_blocks::{ArraySegment, BlockPortion, array_blocks, arrays, block_portions, is_recorded};
+use super::array_blocks::{ArraySegment, BlockPortion, array_blocks, block_portions};
+use super::point_table::write_points;
+use super::row_numbering::{RowNumbering, arrays, is_recorded};
 use super::{ChunkSource, OutputTarget, StepBatch};
+use crate::declare::array_storage::StreamAttribute;
 use crate::declare::declaration::Declaration;
 use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result, agree};
@@ -19,10 +22,13 @@ use crate::value::{ValueKind, by_kind};
 ///
 /// A stream of the whole array is a variable of its name. Each of its boxes is a variable with its number after the
 /// name (`corner.0`). Points are one variable, and their numbers in the global array another one (`probes.points`). A
-/// stream that is stored more than once has the unlimited dimension `step`: record t has the data of step t, and
-/// zeros if that step stored none. Lists of items cannot be stored in such a file and are refused.
+/// stream that is stored more than once has the unlimited dimension `step`: record t has the data of the t-th sampled
+/// step, and zeros if that step stored none. The program can give other names, leading dimensions and attributes
+/// ([`Stream::paths`](crate::Stream::paths) and the methods after it). Lists of items cannot be stored in such a file and
+/// are refused.
 ///
-/// Each batch is committed durably: visible steps are durable.
+/// Each batch is committed durably: visible steps are durable. If the [number of steps](crate::Options::steps) is known,
+/// a step needs no sync, and the file counts the records that were synced.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -81,6 +87,9 @@ impl NetcdfTarget {
                 format!("stream {:?} is a list, which netCDF cannot hold; use a stream file", list.name);
             return Err(Error::new(Kind::Unsupported, "create", name, detail));
         }
+        if let Some(step) = declared.resumes_at() {
+            return Self::resume(comm, name, declared, step);
+        }
         let create = if declared.replaces() {
             NetcdfCreateOptions::new().replace()
         } else {
@@ -97,20 +106,75 @@ impl NetcdfTarget {
         })?;
         for (stream, variable) in points.into_iter().enumerate() {
             if let Some(variable) = variable {
-                let (mine, before) = declared.points(stream);
-                let slab = Selection::block([before], [mine.len() as u64]);
-                dataset.at(variable, slab).all().write(mine)?;
+                write_points(comm, name, declared, stream, |start, mine| {
+                    let slab = Selection::block([start], [mine.len() as u64]);
+                    dataset.at(variable, slab).all().write(mine)
+                })?;
             }
         }
         dataset.commit()?;
-        Ok(Self {
-            name: name.into(),
+        Ok(Self::new(comm, dataset, declared, variables))
+    }
+
+    /// Continues a file after this number of steps; takes back the records that follow them. Collective.
+    fn resume(comm: &Comm, name: &str, declared: &Arc<Declaration>, step: u64) -> Result<Self> {
+        let file = NetcdfOpenOptions::new().writable().open(comm, name)?;
+        let refuse = |kind, detail: String| Err(Error::new(kind, "resume", name, detail));
+        let (mut variables, mut records) = (Vec::new(), 0);
+        for about in declared.streams() {
+            let mut found = Vec::new();
+            for (array, shape) in arrays(about) {
+                if shape.contains(&0) {
+                    found.push(None);
+                    continue;
+                }
+                let id = file.variable(&variable_name(&array))?;
+                let there = file.shape(id)?;
+                let inner = there.get(there.len().saturating_sub(shape.len())..);
+                if inner != Some(&shape[..]) || file.describe(id)?.kind != kind_of(about.stored()) {
+                    let detail = format!(
+                        "variable {array:?} has the shape {there:?}; the streams declare {shape:?} {:?}",
+                        about.stored()
+                    );
+                    return refuse(Kind::BadArgument, detail);
+                }
+                found.push(Some(id));
+            }
+            if is_recorded(about) && found.iter().any(Option::is_some) {
+                records = records.max(RowNumbering::EveryStep.complete_rows(about, step));
+            }
+            variables.push(found);
+        }
+        if file.records() < records {
+            let there = file.records();
+            let detail = format!(
+                "the file has {there} complete records of the {records} of the first {step} steps; flush the output before a checkpoint counts"
+            );
+            return refuse(Kind::Incomplete, detail);
+        }
+        file.take_back(records)?;
+        Ok(Self::new(comm, file, declared, variables))
+    }
+
+    fn new(
+        comm: &Comm,
+        file: NetcdfFile,
+        declared: &Arc<Declaration>,
+        variables: Vec<Vec<Option<VariableId>>>,
+    ) -> Self {
+        Self {
+            name: file.name().into(),
             comm: comm.clone(),
             declaration: Arc::clone(declared),
-            file: dataset,
+            file,
             variables,
-        })
+        }
     }
+}
+
+/// The name of an array that the program names by a path.
+fn variable_name(path: &str) -> String {
+    path.trim_matches('/').replace('/', ".")
 }
 
 type NetcdfDefineResult<T> = aqueduct_formats::Result<T>;
@@ -121,25 +185,49 @@ fn variables(
     about: &StreamInfo,
     step: DimensionId,
 ) -> NetcdfDefineResult<Vec<Option<VariableId>>> {
+    if about.storage.chunk.is_some() || about.storage.deflate.is_some() {
+        let detail =
+            format!("stream {:?} has chunks or compression, which netCDF cannot store; use HDF5", about.name);
+        return Err(Error::new(Kind::Unsupported, "create", "a netCDF file", detail));
+    }
     let mut variables = Vec::new();
-    for (name, shape) in arrays(about) {
+    for (path, shape) in arrays(about) {
+        let name = variable_name(&path);
         // A dimension of length 0 is the unlimited one.
         if shape.contains(&0) {
             variables.push(None);
             continue;
         }
         let mut dimensions: Vec<DimensionId> = is_recorded(about).then_some(step).into_iter().collect();
-        for (axis, size) in shape.iter().enumerate() {
+        // The unlimited dimension is the first.
+        let leading = if is_recorded(about) { 0 } else { about.storage.leading };
+        for (axis, size) in std::iter::repeat_n(&1, leading).chain(&shape).enumerate() {
             dimensions.push(file.dimension(&format!("{name}.axis{axis}"), *size)?);
         }
-        variables.push(Some(file.variable(&name, kind_of(about.stored()), &dimensions)?));
+        let variable = file.variable(&name, kind_of(about.stored()), &dimensions)?;
+        for (name, value) in &about.storage.attributes {
+            file.attribute_of(variable, name, attribute_of(value))?;
+        }
+        variables.push(Some(variable));
     }
     Ok(variables)
+}
+
+fn attribute_of(value: &StreamAttribute) -> Values {
+    match value {
+        StreamAttribute::Text(text) | StreamAttribute::FixedText(text) => text.as_str().into(),
+        StreamAttribute::Unsigned(numbers) => numbers.as_slice().into(),
+        StreamAttribute::Signed(numbers) => numbers.as_slice().into(),
+        StreamAttribute::Real(numbers) => numbers.as_slice().into(),
+    }
 }
 
 /// Defines the variable of the points of a stream.
 fn points(file: &mut NetcdfDefinitions<'_>, about: &StreamInfo) -> NetcdfDefineResult<Option<VariableId>> {
     let StreamRegion::Points(count @ 1..) = about.region else { return Ok(None) };
+    if !about.storage.paths.is_empty() {
+        return Ok(None);
+    }
     let name = format!("{}.points", about.name);
     let dimension = file.dimension(&name, count)?;
     file.variable(&name, NcType::UInt64, &[dimension]).map(Some)
@@ -170,7 +258,8 @@ impl OutputTarget for NetcdfTarget {
     fn write(&mut self, batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<()> {
         let lost = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
         let rounds = self.comm.allreduce_one(Op::Max, source.chunks()).map_err(lost)?;
-        let (segments, mut done) = (array_blocks(&self.declaration, batch, &self.variables), 0);
+        let (segments, mut done) =
+            (array_blocks(&self.declaration, batch, &self.variables, RowNumbering::EveryStep), 0);
         for _ in 0..rounds {
             let chunk = agree(&self.comm, "write", &self.name, source.next())?;
             let aligned: Vec<AlignedValues> =
@@ -182,7 +271,8 @@ impl OutputTarget for NetcdfTarget {
             }
             queue.run_all()?;
         }
-        self.file.commit()
+        // Of a known number of steps, records are counted by syncs.
+        if self.declaration.steps().is_some() { Ok(()) } else { self.file.commit() }
     }
 
     fn is_persistent(&self) -> bool {

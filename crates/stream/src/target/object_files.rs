@@ -11,6 +11,7 @@ use aqueduct_object::schema::Type;
 use aqueduct_object::{DynObjectWriter, Object, ObjectFile, ObjectOpenOptions, Schema};
 
 use self::append_range::AppendRange;
+use super::point_table::write_points;
 use super::{ChunkSource, OutputTarget, StepBatch};
 use crate::declare::declaration::Declaration;
 use crate::declare::stream_info::{StreamInfo, StreamRegion};
@@ -105,6 +106,10 @@ impl ObjectTarget {
     /// Creates the files. Fails if one exists, unless the output [replaces](Declaration::replaces) them. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declaration>) -> Result<Self> {
         check_names(name, declared)?;
+        if declared.resumes_at().is_some() {
+            let detail = "an output into object files cannot be continued; use a stream file, netCDF or HDF5";
+            return Err(Error::new(Kind::Unsupported, "resume", name, detail));
+        }
         if !declared.replaces() {
             let free = if comm.rank() == 0 { check_free(&comm.comm_self(), name, declared) } else { Ok(()) };
             agree(comm, "create", name, free)?;
@@ -121,9 +126,10 @@ impl ObjectTarget {
         let mut files = Vec::new();
         for (stream, about) in declared.streams().iter().enumerate() {
             if let StreamRegion::Points(_) = about.region {
-                let (mine, before) = declared.points(stream);
                 let points = create.open(comm, format!("{name}.{}.points", about.name))?;
-                points.at(before).all().write(mine)?;
+                write_points(comm, name, declared, stream, |start, mine| {
+                    points.at(start).all().write(mine).map(drop)
+                })?;
                 points.close()?;
             }
             let file = format!("{name}.{}", about.name);

@@ -6,6 +6,7 @@ use aqueduct_comm::{Comm, Op};
 use aqueduct_file::layout::{Layout, LayoutError, Member};
 use aqueduct_file::{self as file, File, Mode, OpenOptions, Source, View, WriterLock};
 
+use super::resume_point::ResumePoint;
 use super::stream_offsets::StreamOffsets;
 use super::{ChunkSource, OutputTarget, StepBatch};
 use crate::declare::declaration::Declaration;
@@ -13,6 +14,7 @@ use crate::declare::rank_share::shift_layout;
 use crate::declare::stream_info::{StreamFileMetadata, StreamRegion};
 use crate::error::{EXISTS, Error, Kind, Result, agree};
 use crate::pack::step_checksum::position_checksum;
+use crate::steps_file::steps_name;
 use crate::steps_format::{RecordEntry, RecordType, StepRecord, StepsHeader, UNIT, record_size};
 
 /// A stream file that is being written.
@@ -58,6 +60,9 @@ impl FileTarget {
     /// Creates the file. Fails if it exists, unless the output [replaces](Declaration::replaces) it and no program is
     /// writing it. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declaration>) -> Result<Self> {
+        if let Some(step) = declared.resumes_at() {
+            return Self::resume(comm, name, declared, step);
+        }
         let replace = declared.replaces();
         let claimed = if comm.rank() == 0 { make_files(&comm.comm_self(), name, replace) } else { Ok(None) };
         let claim = agree(comm, "create", name, claimed)?;
@@ -70,22 +75,54 @@ impl FileTarget {
             steps.sync()?;
             data.set_size(0)?;
         }
-        let mut target = Self {
+        let start = ResumePoint { id: 0, records: 0, count: 0, end: 0 };
+        let mut target = Self::at(start, (comm, name, declared), (claim, data, steps));
+        target.describe()?;
+        Ok(target)
+    }
+
+    /// Continues a file after this number of steps; takes back what follows them, the records first. Collective.
+    fn resume(comm: &Comm, name: &str, declared: &Arc<Declaration>, step: u64) -> Result<Self> {
+        let claimed = match (comm.rank() == 0).then(|| file::claim(steps_name(name))) {
+            Some(Err(error)) if error.kind() == file::Kind::InUse => {
+                Err(Error::new(error.kind(), "resume", name, error.detail()))
+            }
+            // Opening the file reports other errors.
+            claim => Ok(claim.and_then(file::Result::ok).flatten()),
+        };
+        let claim = agree(comm, "resume", name, claimed)?;
+        let open = |name: &str| OpenOptions::new().read(true).write(true).open(comm, name);
+        let (steps, data) = (open(&steps_name(name))?, open(name)?);
+        let point = agree(comm, "resume", name, ResumePoint::find(name, &steps, &data, declared, step))?;
+        steps.set_size(point.records + point.count * record_size(declared.streams.len()) as u64)?;
+        steps.sync()?;
+        let size = comm.allreduce_one(Op::Max, agree(comm, "resume", name, data.size())?);
+        let size = size.map_err(|error| Error::from_comm("resume", name, &error))?;
+        data.set_size(point.end.min(size))?;
+        data.sync()?;
+        Ok(Self::at(point, (comm, name, declared), (claim, data, steps)))
+    }
+
+    fn at(
+        point: ResumePoint,
+        (comm, name, declared): (&Comm, &str, &Arc<Declaration>),
+        (writer_lock, data, steps): (Option<WriterLock>, File, File),
+    ) -> Self {
+        let ResumePoint { id, records, count, end } = point;
+        Self {
             name: name.into(),
             comm: comm.clone(),
-            writer_lock: claim,
+            writer_lock,
             declaration: Arc::clone(declared),
             data,
             steps,
-            id: 0,
-            records: 0,
-            count: 0,
-            durable: 0,
-            end: 0,
+            id,
+            records,
+            count,
+            durable: count,
+            end,
             last_layout: None,
-        };
-        target.describe()?;
-        Ok(target)
+        }
     }
 
     /// Writes everything before the records. Collective.
@@ -122,11 +159,17 @@ impl FileTarget {
     /// Writes the points of all streams; returns their end and their checksum. Collective.
     fn write_tables(&self, start: u64) -> Result<(u64, u64)> {
         let (mut place, mut total) = (start, 0u64);
-        for (about, (points, before)) in self.declaration.streams.iter().zip(&self.declaration.points) {
+        let refused = |error: LayoutError| self.layout_error(&error);
+        for (about, points) in self.declaration.streams.iter().zip(&self.declaration.points) {
             let StreamRegion::Points(count) = about.region else { continue };
-            let mine = place + 8 * before;
-            self.steps.at(mine).all().write(points)?;
-            total = total.wrapping_add(position_checksum(8, mine - start, bytemuck::cast_slice(points)));
+            let number = Layout::bytes(8).map_err(refused)?;
+            let layout = agree(&self.comm, "create", &self.name, points.layout(&number).map_err(refused))?;
+            let view = View::new(place, &Layout::bytes(1).map_err(refused)?, &layout)?;
+            self.steps.with_view(&view).all().write(&points.points)?;
+            for run in points.runs() {
+                let bytes = bytemuck::cast_slice(&points.points[run.first..run.first + run.count]);
+                total = total.wrapping_add(position_checksum(8, place - start + 8 * run.start, bytes));
+            }
             place += 8 * count;
         }
         Ok((place, self.map_comm_error(self.comm.allreduce_one(Op::Sum, total))?))
@@ -283,11 +326,6 @@ impl FileTarget {
     fn layout_error(&self, error: &LayoutError) -> Error {
         Error::new(Kind::BadArgument, "write", &self.name, error.to_string())
     }
-}
-
-/// The name of the file beside the data that describes it.
-pub(crate) fn steps_name(name: &str) -> String {
-    format!("{name}.steps")
 }
 
 /// Rank 0 creates both files, or opens those that are replaced, and acquires the writer lock.

@@ -89,6 +89,7 @@ impl ModelStream {
                 Reduction::Sum => values.iter().sum(),
                 Reduction::Mean => values.iter().sum::<f64>() / count,
                 Reduction::Rms => (values.iter().map(|value| value * value).sum::<f64>() / count).sqrt(),
+                Reduction::Last => values[values.len() - 1],
             }
         };
         self.elements().into_iter().map(one).collect()

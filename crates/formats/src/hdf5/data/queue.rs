@@ -1,7 +1,6 @@
 //! Queues: many accesses, done as one.
 
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
 
 use aqueduct_file::layout::{Basic, Layout, Pattern};
 use aqueduct_file::{Source, View};
@@ -229,7 +228,8 @@ impl<'q> Hdf5Queue<'q> {
     ) -> &mut Self {
         match cut {
             Ok((block, StorageMap { regions: places, .. })) => {
-                let rows = [block.start.first().copied().unwrap_or(0), block.rows()];
+                let dimension = self.file.rows_dimension(id);
+                let rows = [block.start.get(dimension).copied().unwrap_or(0), block.rows_along(dimension)];
                 if !places.is_empty() {
                     self.puts.push(QueuedWrite { dataset: id.0, rows, places, bytes: bytes() });
                 } else if self.file.is_filtered(id) && !block.count.contains(&0) {
@@ -481,12 +481,5 @@ impl<'q> Hdf5Queue<'q> {
             }
         };
         write(Source::generated(combined.bytes, &make))
-    }
-}
-
-impl Hdf5File {
-    /// Notes that rows are written up to this one.
-    pub(super) fn note_rows_written(&self, dataset: usize, rows: u64) {
-        self.datasets[dataset].1.rows_written.fetch_max(rows, Ordering::Relaxed);
     }
 }

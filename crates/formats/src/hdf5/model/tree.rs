@@ -12,6 +12,9 @@ use super::element_conversion::ElementConversion;
 /// The attribute with the number of complete rows of a dataset; of the root group, whether the file is complete.
 pub const COMPLETION_ATTRIBUTE: &str = "aqueduct_complete";
 
+/// The attribute with the dimension whose rows the completion attribute counts, if it is not the first.
+pub const ROWS_DIMENSION_ATTRIBUTE: &str = "aqueduct_rows_dimension";
+
 /// The address of what has none.
 pub(crate) const UNDEFINED_ADDRESS: u64 = u64::MAX;
 
@@ -78,6 +81,14 @@ impl Hdf5Object {
     /// The number of complete rows, if the file records it: one row for a scalar, and for the root if the file is complete.
     pub fn complete(&self) -> Option<u64> {
         self.attribute(COMPLETION_ATTRIBUTE)?.values::<u64>()?.first().copied()
+    }
+
+    /// The dimension whose complete rows are counted: the first, unless the file records another one.
+    pub fn rows_dimension(&self) -> usize {
+        let recorded = self.attribute(ROWS_DIMENSION_ATTRIBUTE).and_then(Hdf5Attribute::values::<u64>);
+        let recorded = recorded.and_then(|recorded| usize::try_from(*recorded.first()?).ok()).unwrap_or(0);
+        let dimensions = self.dataset.as_ref().map_or(0, |dataset| dataset.shape.len());
+        if recorded < dimensions { recorded } else { 0 }
     }
 }
 
