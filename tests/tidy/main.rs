@@ -51,7 +51,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/cli", &["aqueduct"]),
     ("crates/bench", &["aqueduct"]),
     ("apps/fmm", &["aqueduct"]),
-    ("apps/md", &["aqueduct"]),
+    ("crates/decomposition", &[]),
+    ("apps/md", &["aqueduct", "aqueduct-decomposition"]),
+    ("apps/sph", &["aqueduct", "aqueduct-decomposition"]),
     ("apps/motif", &["aqueduct"]),
     (
         "crates/fuzz-targets",

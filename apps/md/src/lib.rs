@@ -40,7 +40,6 @@
 // Results are compared bit by bit.
 #![allow(clippy::float_cmp)]
 
-pub mod decomposition;
 pub mod force;
 pub mod input;
 pub mod output;
@@ -48,3 +47,5 @@ pub mod progress;
 pub mod restart;
 pub mod run;
 pub mod simulation;
+
+pub use aqueduct_decomposition as decomposition;

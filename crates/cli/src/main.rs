@@ -10,6 +10,7 @@ mod exec;
 mod inspect;
 mod memfs;
 mod overlap;
+mod scaling;
 mod standard_output;
 mod verify;
 

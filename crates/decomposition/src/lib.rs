@@ -1,4 +1,19 @@
-//! The decomposition of the grid among the ranks, as a tree of cuts. No communication: every rank computes the same tree.
+//! Domain decomposition of particle simulations: the cells of the whole box, boxes of cells for each rank as a tree of cuts (regular, or a
+//! k-d tree of equal load), and the halo regions between them. No communication: every rank computes the same tree.
+//!
+//! ```
+//! use aqueduct_decomposition::{Decomposition, grid::SimulationGrid, halo};
+//!
+//! let grid = SimulationGrid::new([12.0, 12.0, 12.0], 2.5, 1000)?;
+//! let boxes = Decomposition::regular(&grid, 4);
+//! let cell = grid.cell_of([11.0, 1.0, 1.0]);
+//! assert!(boxes.cell_box(boxes.owner(cell)).contains(cell));
+//! assert_eq!(halo::neighbours(&grid, &boxes, 0).len(), 4);
+//! # anyhow::Ok(())
+//! ```
+
+// Shifts and wrapped positions are exact.
+#![cfg_attr(test, allow(clippy::float_cmp))]
 
 pub mod cell_box;
 pub mod grid;
@@ -6,8 +21,8 @@ pub mod halo;
 mod kd_tree;
 mod regular;
 
-use crate::decomposition::cell_box::CellBox;
-use crate::decomposition::grid::SimulationGrid;
+use crate::cell_box::CellBox;
+use crate::grid::SimulationGrid;
 
 /// The method of decomposition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Equal boxes on a grid of ranks.
 
 use super::TreeCut;
-use crate::decomposition::cell_box::CellBox;
+use crate::cell_box::CellBox;
 
 /// The cuts of a grid of ranks as cuts of a tree: first along x, then y, then z.
 pub(super) struct RegularCuts {

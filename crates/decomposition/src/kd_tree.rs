@@ -1,8 +1,8 @@
 //! Boxes of equal load by a k-d tree.
 
 use super::TreeCut;
-use crate::decomposition::cell_box::CellBox;
-use crate::decomposition::grid::SimulationGrid;
+use crate::cell_box::CellBox;
+use crate::grid::SimulationGrid;
 
 /// The cut of `cell_box` that minimises the greatest load of `ranks` ranks; among equal cuts the one across the longest axis.
 pub(super) fn best_cut(grid: &SimulationGrid, load: &[u64], cell_box: &CellBox, ranks: usize) -> TreeCut {

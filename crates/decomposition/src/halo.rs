@@ -1,8 +1,8 @@
 //! The halo exchange: which cells a rank sends to and receives from its neighbours. No communication.
 
-use crate::decomposition::Decomposition;
-use crate::decomposition::cell_box::CellBox;
-use crate::decomposition::grid::SimulationGrid;
+use crate::Decomposition;
+use crate::cell_box::CellBox;
+use crate::grid::SimulationGrid;
 
 /// Cells that are sent from one rank to another, or across the periodic boundary.
 #[derive(Clone, Debug, PartialEq)]

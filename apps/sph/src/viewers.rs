@@ -1,0 +1,4 @@
+//! Files for viewers: pictures of a slice, and VTKHDF.
+
+pub mod picture;
+pub mod vtk_series;
