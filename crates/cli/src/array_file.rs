@@ -13,6 +13,8 @@ mod netcdf;
 #[cfg(feature = "hdf5")]
 mod netcdf4_dimensions;
 mod object;
+#[cfg(feature = "hdf5")]
+mod padded_read;
 mod raw;
 mod signature;
 mod store;

@@ -453,39 +453,3 @@ with h5py.File(sys.argv[2], 'w') as file:
         assert!(message.contains("b.h5: cannot tell: /packed") && message.contains("szip"), "{message}");
     }
 }
-
-/// A netCDF-4 file shows its dimensions, groups and attributes as `ncdump` does.
-#[cfg(feature = "hdf5")]
-#[test]
-fn netcdf4_files_show_what_ncdump_shows() {
-    const MAKE: &str = "
-import sys, netCDF4
-with netCDF4.Dataset(sys.argv[1], 'w') as file:
-    file.title = 'a title'
-    file.createDimension('time', None)
-    file.createDimension('x', 3)
-    field = file.createVariable('field', 'f4', ('time', 'x'), zlib=True, fill_value=-9.0)
-    field.units = 'K'
-    field[0:2] = [[1, 2, 3], [4, 5, 6]]
-    inner = file.createGroup('inner')
-    inner.createVariable('names', str, ('x',))[0] = 'first'
-";
-    let Some(python) = aqueduct_testkit::external_tools::python("netCDF4") else { return };
-    let folder = TestFolder::new();
-    let made = std::process::Command::new(&python).args(["-c", MAKE]).arg(folder.path("a.nc")).status();
-    assert!(made.unwrap().success());
-    let shown = folder.succeed(&["inspect", "a.nc"]);
-    for wanted in [
-        "/field f32 2 (time) × 3 (x), grows",
-        "/inner/names text of any length 3 (x)",
-        "@title = a title",
-        "/field@units = K",
-        "/field@_FillValue = -9",
-    ] {
-        assert!(shown.contains(wanted), "{wanted:?} in {shown}");
-    }
-    assert!(!shown.contains("_Netcdf4") && !shown.contains("DIMENSION_LIST"), "{shown}");
-    let dumped = folder.succeed(&["dump", "a.nc", "--array", "/field"]);
-    assert!(dumped.contains("1 2 3") && dumped.contains("4 5 6"), "{dumped}");
-    assert!(folder.succeed(&["verify", "a.nc"]).contains("whole"));
-}

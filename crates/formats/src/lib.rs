@@ -15,6 +15,8 @@
 //! | [`cf`] | CF-1.8 in netCDF: coordinates, units, time | xarray |
 //! | `h5md` | H5MD 1.1 in HDF5: trajectories of particles | MDAnalysis |
 //! | `vtkhdf` | VTKHDF 2 in HDF5: images and particles, over time | `ParaView`, vtk |
+//! | `netcdf4` | netCDF-4 in HDF5: dimension scales, records | netCDF, xarray |
+//! | `openpmd` | openPMD 1.1 in HDF5: meshes and particles with units | openPMD-viewer, openPMD-api |
 //! | [`xyz`] | extended XYZ, text: atoms in a box | ASE |
 
 mod byte_region;
@@ -30,6 +32,6 @@ mod selection;
 pub use aqueduct_file::hyperslab::Hyperslab;
 pub use conventions::{cf, xyz};
 #[cfg(feature = "hdf5")]
-pub use conventions::{h5md, vtkhdf};
+pub use conventions::{h5md, netcdf4, openpmd, vtkhdf};
 pub use error::{Error, Kind, Result};
 pub use selection::Selection;

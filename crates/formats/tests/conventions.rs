@@ -18,6 +18,12 @@ fn check_with(module: &str, what: &str, write: impl Fn(&Comm, &Path) -> Result<(
         {
             assert_eq!(printed, format!("{what}\n"));
         }
+        if std::fs::read(&path).unwrap().starts_with(b"\x89HDF") {
+            for tool in ["h5dump", "h5stat"] {
+                let Some(tool) = external_tools::command(tool) else { continue };
+                external_tools::output_of(std::process::Command::new(tool).arg(&path));
+            }
+        }
         path
     });
     let [one, three] = paths.map(|path| std::fs::read(path).unwrap());
@@ -201,6 +207,118 @@ fn vtk_reads_particles_over_time() {
             series.close()
         });
     }
+}
+
+#[cfg(feature = "hdf5")]
+#[test]
+fn netcdf_and_xarray_read_netcdf4() {
+    use aqueduct_formats::hdf5::{Hdf5Compression, Hdf5DatasetOptions};
+    use aqueduct_formats::netcdf4::Netcdf4File;
+
+    check_with("xarray, netCDF4, h5py", "netcdf4", |world, path| {
+        let mut file = Netcdf4File::create(world, path)?;
+        let plain = Hdf5DatasetOptions::new();
+        file.define(|file| {
+            file.attribute("/", "title", "records")?;
+            let (time, x) = (file.record_dimension("time")?, file.dimension("x", 6)?);
+            let (y, member) = (file.dimension("y", 4)?, file.dimension("forecast/member", 2)?);
+            file.variable::<f64>("time", &[time], &plain)?;
+            file.variable::<f32>("x", &[x], &plain)?;
+            let packed = plain.clone().compress(Hdf5Compression::default()).fill_value(&-999.0f32);
+            file.variable::<f32>("temperature", &[time, x], &packed)?;
+            file.variable::<i32>("mask", &[y, x], &plain.clone().fill_value(&7i32))?;
+            file.variable::<i16>("count", &[], &plain)?;
+            file.variable::<f64>("forecast/pressure", &[time, member], &plain)?;
+            file.attribute("time", "units", "seconds since 2000-01-01")?;
+            file.attribute("temperature", "units", "K")?;
+            file.attribute("temperature", "valid_range", [200.0f32, 330.0])?;
+            file.attribute("forecast", "sources", ["one", "two"])
+        })?;
+        let mine = share(world, 6);
+        let places: Vec<f32> = mine.clone().map(|at| 0.5 * at as f32).collect();
+        file.hdf5().at(file.variable("x")?, mine.clone()).all().write(&places)?;
+        // Two of four rows; the others have the fill value.
+        let rows = vec![1i32; 2 * places.len()];
+        file.hdf5().at(file.variable("mask")?, [1..3, mine.clone()]).all().write(&rows)?;
+        for record in 0..4u64 {
+            if record == 2 {
+                file.close()?;
+                file = Netcdf4File::open(world, path)?;
+                assert_eq!(file.records(), 2);
+            }
+            file.extend(record + 1)?;
+            let (time, temperature) = (file.variable("time")?, file.variable("temperature")?);
+            let pressure = file.variable("forecast/pressure")?;
+            let (warm, seconds) = (vec![273.0 + record as f32; places.len()], [60.0 * record as f64]);
+            let pressures = [record as f64, 0.5];
+            let mut queue = file.hdf5().queue();
+            // The last record has no temperature.
+            if record < 3 {
+                queue.put(temperature, [record..record + 1, mine.clone()], &warm);
+            }
+            if world.rank() == 0 {
+                queue.put(time, record..record + 1, &seconds).put(
+                    pressure,
+                    [record..record + 1, 0..2],
+                    &pressures,
+                );
+            }
+            queue.run_all()?;
+            file.commit()?;
+        }
+        let refused = file.define(|file| file.attribute("x", "CLASS", "none")).unwrap_err();
+        assert!(refused.to_string().contains("CLASS"), "{refused}");
+        file.define(|file| {
+            let z = file.dimension("z", 3)?;
+            file.variable::<u8>("late", &[z], &plain).map(drop)
+        })?;
+        file.close()
+    });
+}
+
+#[cfg(feature = "hdf5")]
+#[test]
+fn openpmd_readers_read_openpmd() {
+    use aqueduct_formats::h5md::Creator;
+    use aqueduct_formats::openpmd::{IterationTime, MeshGeometry, OpenPmdRecord, OpenPmdSeries, RecordUnit};
+
+    check_with("openpmd_viewer, openpmd_validator", "openpmd", |world, path| {
+        let creator = Creator { author: "A. Author <author@example.org>", program: "test", version: "1.0" };
+        let mut series = OpenPmdSeries::create(world, path, &creator)?;
+        let geometry = MeshGeometry {
+            shape: &[4, 6],
+            axis_labels: &["y", "x"],
+            spacing: &[0.5, 0.25],
+            offset: &[1.0, 2.0],
+            unit_si: 1.0,
+        };
+        for step in [0, 100] {
+            let time = IterationTime { time: 0.5 * step as f64, dt: 0.5, unit_si: 1.0 };
+            series.begin_iteration(step, &time)?;
+            let rows = share(world, 4);
+            let points = rows.start * 6..rows.end * 6;
+            let density: Vec<f32> = points.clone().map(|at| (at + step) as f32).collect();
+            let field: Vec<[f64; 3]> = points.map(|at| [at as f64, 0.5, step as f64]).collect();
+            let part = [rows, 0..6];
+            series.write_mesh(&geometry, &OpenPmdRecord::new("rho", RecordUnit::DENSITY, &density), &part)?;
+            let unit = RecordUnit::ELECTRIC_FIELD.scaled(2.0);
+            series.write_mesh(&geometry, &OpenPmdRecord::new("E", unit, &field), &part)?;
+            let mine = share(world, 10);
+            let positions: Vec<[f64; 3]> = mine.clone().map(|at| [at as f64, 0.0, step as f64]).collect();
+            let (ids, ones): (Vec<u64>, Vec<f64>) = (mine.clone().collect(), vec![1.0; positions.len()]);
+            let records = [
+                OpenPmdRecord::new("position", RecordUnit::LENGTH, &positions),
+                OpenPmdRecord::new("momentum", RecordUnit::NONE, &positions),
+                OpenPmdRecord::new("id", RecordUnit::NONE, &ids),
+                OpenPmdRecord::new("weighting", RecordUnit::NONE, &ones),
+            ];
+            series.write_particles("electrons", &records)?;
+            series.end_iteration()?;
+        }
+        let refused = series.write_particles("electrons", &[]).unwrap_err();
+        assert!(refused.to_string().contains("position"), "{refused}");
+        series.close()
+    });
 }
 
 /// Creates a file, refuses to create it again, replaces it.

@@ -101,7 +101,7 @@ fn attribute_text(value: &Hdf5Attribute, form: &str) -> Option<String> {
         Hdf5Attribute::Texts(all) => texts(all.clone()),
         Hdf5Attribute::Values(Datatype::Text(size), _, bytes) => fixed_texts(*size, bytes),
         Hdf5Attribute::Values(_, _, bytes) => bytes_text(form, bytes),
-        Hdf5Attribute::Other(_) => return None,
+        Hdf5Attribute::References(_) | Hdf5Attribute::ScaleUses(_) | Hdf5Attribute::Other(_) => return None,
     })
 }
 

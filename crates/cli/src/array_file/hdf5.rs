@@ -12,6 +12,7 @@ use aqueduct::hdf5::{
 };
 
 use super::netcdf4_dimensions::NamedScales;
+use super::padded_read;
 use super::{
     Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, AttributeValue, COMPLETION_MARK, ElementType,
     Finding, NamedAttribute, NumberType, SharedDimension, element_type, is_internal,
@@ -123,6 +124,9 @@ fn known(value: &Hdf5Attribute) -> AttributeValue {
             None => AttributeValue::Hdf5(value.clone()),
         },
         Hdf5Attribute::FixedText(_) => AttributeValue::Hdf5(value.clone()),
+        Hdf5Attribute::References(_) | Hdf5Attribute::ScaleUses(_) => {
+            AttributeValue::Foreign("references to objects".to_owned())
+        }
         Hdf5Attribute::Other(what) => AttributeValue::Foreign(what.clone()),
     }
 }
@@ -191,7 +195,7 @@ impl Hdf5ArrayFile {
                 grows: dataset.extendible,
                 complete: file.complete(id)?,
                 attributes: attributes(node, !scales.shared.is_empty()),
-                ..Array::new(path, element(&dataset.datatype), dataset.shape.clone())
+                ..Array::new(path, element(&dataset.datatype), scales.shape(path, &dataset.shape))
             });
             datasets.push(id);
         }
@@ -208,7 +212,12 @@ impl Hdf5ArrayFile {
         let all = match self.texts[array].get() {
             Some(all) => all,
             None => {
-                let all = self.open.read_vlen_strings(self.datasets[array])?;
+                let mut all = self.open.read_vlen_strings(self.datasets[array])?;
+                // Records that were never written.
+                let (shown, stored) = (&self.arrays[array].shape, self.open.describe(self.datasets[array])?);
+                if shown.len() == stored.shape.len() && shown.get(1..) == stored.shape.get(1..) {
+                    all.resize(shown.iter().product::<u64>() as usize, String::new());
+                }
                 self.texts[array].get_or_init(|| all)
             }
         };
@@ -259,7 +268,7 @@ impl ArrayFile for Hdf5ArrayFile {
                 self.arrays[array].name
             ));
         }
-        Ok(self.open.at(self.datasets[array], part.slab.clone()).all().read_bytes()?)
+        padded_read::read(&self.open, self.datasets[array], &part.slab)
     }
 
     fn is_stored(&self, array: usize) -> bool {

@@ -30,13 +30,12 @@
 mod image_data;
 mod image_series;
 mod particle_series;
-mod point_field;
 mod series_fields;
 
+pub use crate::conventions::point_field::PointField;
 pub use image_data::{ImageData, ImageGrid};
 pub use image_series::ImageSeries;
 pub use particle_series::ParticleSeries;
-pub use point_field::PointField;
 
 /// The group of all of it.
 const ROOT: &str = "/VTKHDF";

@@ -6,7 +6,7 @@ use aqueduct_object::{Object, encode};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::completion_attribute::CompletionState;
-use super::file::{DatasetId, Hdf5File, initial_completion};
+use super::file::{DatasetId, Hdf5File, LARGEST_CHUNK, initial_completion};
 use super::metadata::metadata_store::NewAddresses;
 use super::model::attribute::Hdf5Attribute;
 use super::model::chunk_table::ChunkTable;
@@ -19,8 +19,6 @@ use super::model::tree::{
 };
 use crate::error::{Error, Kind, Result};
 
-/// The largest chunk that the format allows.
-const LARGEST_CHUNK: u64 = (1 << 32) - 1;
 /// The longest attribute that fits in an object header.
 const LONGEST_ATTRIBUTE: usize = 64_000;
 /// Elements of this size begin at a multiple of a page, others at a multiple of a word.
@@ -122,7 +120,19 @@ impl Hdf5Definitions<'_> {
             );
             return Err(self.error(Kind::BadArgument, detail));
         }
-        self.add(path, NewDataset { datatype, shape: shape.to_vec(), extendible, chunk, filters })
+        let (fill, unallocated) = (options.fill.clone(), options.unallocated);
+        if !fill.is_empty() && fill.len() as u64 != datatype.size() {
+            let detail = format!(
+                "the fill value of dataset {path:?} has {} bytes; {datatype} has {}",
+                fill.len(),
+                datatype.size()
+            );
+            return Err(self.error(Kind::WrongType, detail));
+        }
+        self.add(
+            path,
+            NewDataset { datatype, shape: shape.to_vec(), extendible, chunk, filters, fill, unallocated },
+        )
     }
 
     /// Gives a growing dataset so many rows in all.
@@ -163,8 +173,14 @@ impl Hdf5Definitions<'_> {
                 format!("attribute {name:?} has more than {LONGEST_ATTRIBUTE} bytes; make it a dataset");
             return Err(self.error(Kind::TooLarge, detail));
         }
+        if let Some(target) = values.references().iter().find(|target| !self.tree.contains_key(**target)) {
+            let detail = format!("attribute {name:?} of {path:?} refers to {target:?}, which is not there");
+            return Err(self.error(Kind::NoSuchName, detail));
+        }
         let Some(node) = self.tree.get_mut(&path) else {
-            return Err(self.error(Kind::NoSuchName, format!("there is no {path:?} to say {name:?} about")));
+            return Err(
+                self.error(Kind::NoSuchName, format!("there is no {path:?} for the attribute {name:?}"))
+            );
         };
         node.attributes.insert(name.to_owned(), values.clone());
         self.changes.push(Hdf5Definition::Attribute(path, name.to_owned(), values));
@@ -199,7 +215,7 @@ impl Hdf5Definitions<'_> {
             self.group(outer)?;
         }
         let storage = match &new.chunk {
-            Some(chunk) if !new.filters.is_empty() => Storage::ChunkTable(ChunkTable {
+            Some(chunk) if !new.filters.is_empty() || new.unallocated => Storage::ChunkTable(ChunkTable {
                 chunk: chunk.clone(),
                 filters: new.filters.clone(),
                 ..ChunkTable::default()
@@ -207,7 +223,7 @@ impl Hdf5Definitions<'_> {
             Some(chunk) => Storage::Chunked(chunk.clone(), Vec::new()),
             None => Storage::Contiguous(UNDEFINED_ADDRESS),
         };
-        let (datatype, shape, fill) = (new.datatype.clone(), new.shape.clone(), Vec::new());
+        let (datatype, shape, fill) = (new.datatype.clone(), new.shape.clone(), new.fill.clone());
         let limits = match (new.extendible, shape.split_first()) {
             (true, Some((_, rest))) => [&[UNLIMITED], rest].concat(),
             _ => Vec::new(),
@@ -287,6 +303,15 @@ impl Hdf5File {
             let detail = "the file would be larger than every file can be";
             return Err(self.core.error(Kind::TooLarge, "define", detail));
         };
+        let has_fill = |path: &str| {
+            tree.get(path)
+                .and_then(|node| node.dataset.as_ref())
+                .is_some_and(|dataset| !dataset.fill.is_empty())
+        };
+        if placed.iter().any(|placed| has_fill(&placed.path)) {
+            let filled = self.write_fill_values(&tree, &placed);
+            self.core.agree("define", filled)?;
+        }
         self.adopt(&tree, &changes);
         let addresses = NewAddresses { placed: &placed, chunks: &[], data_end };
         self.commit_metadata("define", &changes, &tree, addresses)?;
@@ -311,9 +336,10 @@ impl Hdf5File {
     fn adopt(&mut self, tree: &ObjectTree, changes: &[Hdf5Definition]) {
         let marked = tree.get("/").is_some_and(|root| root.complete().is_some());
         for change in changes {
-            if let Hdf5Definition::Dataset(path, _) = change {
+            if let Hdf5Definition::Dataset(path, new) = change {
                 let dimension = tree.get(path).map_or(0, Hdf5Object::rows_dimension);
-                self.datasets.push((path.clone(), initial_completion(marked.then_some(0), dimension)));
+                let rows = (marked && !new.unallocated).then_some(0);
+                self.datasets.push((path.clone(), initial_completion(rows, dimension)));
             }
         }
     }
@@ -327,7 +353,11 @@ fn place_data(
     end: u64,
 ) -> Option<(Vec<DatasetAddresses>, u64)> {
     let (mut at, mut placed, mut seen) = (end, Vec::new(), HashSet::new());
-    let sized = changes.iter().filter(|change| !matches!(change, Hdf5Definition::Attribute(..)));
+    let sized = changes.iter().filter(|change| match change {
+        Hdf5Definition::Attribute(..) => false,
+        Hdf5Definition::Dataset(_, new) => !new.unallocated,
+        _ => true,
+    });
     for path in sized.map(Hdf5Definition::path).filter(|path| seen.insert(*path)) {
         let Some(dataset) = tree.get_mut(path).and_then(|node| node.dataset.as_mut()) else { continue };
         let size = dataset.datatype.size();

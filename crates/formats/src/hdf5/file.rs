@@ -18,6 +18,9 @@ use super::model::tree::{Dataset, Hdf5Object, ObjectTree, Storage};
 use crate::error::{Error, Kind, Result};
 use crate::format_file::FormatFile;
 
+/// The largest chunk that the format allows.
+pub(super) const LARGEST_CHUNK: u64 = (1 << 32) - 1;
+
 /// A dataset of an open file, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DatasetId(pub(super) usize);
@@ -111,6 +114,18 @@ impl Hdf5File {
     fn missing(&self, path: &str, otherwise: String) -> String {
         let link = super::model::tree::absolute(path).and_then(|path| self.links.get(&path));
         link.map_or(otherwise, |link| format!("{path:?} is {link}"))
+    }
+
+    /// Whether a soft link leads to an object: it has another path too.
+    pub(super) fn is_linked(&self, path: &str) -> bool {
+        let mut above = Some(path);
+        !self.links.is_empty()
+            && std::iter::from_fn(|| {
+                let path = above?;
+                above = super::model::tree::parent(path);
+                Some(path)
+            })
+            .any(|path| self.links.contains_key(path))
     }
 
     /// What this rank has done to the file since it was opened.
@@ -243,15 +258,23 @@ impl Hdf5File {
         let (path, dataset, _) = self.dataset_by_id("write", DatasetId(number))?;
         let Storage::ChunkTable(table) = &dataset.storage else { return Ok(None) };
         let Some(stored) = known.or_else(|| table.find(chunk)) else { return Ok(None) };
-        let bytes = table.chunk.iter().product::<u64>() * dataset.datatype.size();
+        let damaged = |what| {
+            self.core.error(Kind::Damaged, "write", format!("chunk {chunk} of dataset {path:?}: {what}"))
+        };
+        let bytes =
+            table.chunk.iter().try_fold(dataset.datatype.size(), |all, length| all.checked_mul(*length));
+        let bytes = bytes.filter(|bytes| *bytes <= LARGEST_CHUNK);
+        let bytes = bytes.ok_or_else(|| damaged("it is larger than chunks can be".to_owned()))?;
+        // The metadata may claim any size; memory is taken for what the file has.
+        let length = self.core.file.size()?.saturating_sub(stored.address);
+        if stored.size > length {
+            return Err(self.core.truncated_error(stored.size, length, ""));
+        }
         let mut packed = vec![0; stored.size as usize];
         let count = self.core.file.at(stored.address).read(&mut packed)?.bytes();
         if count < stored.size {
             return Err(self.core.truncated_error(stored.size, count, ""));
         }
-        let damaged = |what| {
-            self.core.error(Kind::Damaged, "write", format!("chunk {chunk} of dataset {path:?}: {what}"))
-        };
         let mut decoded =
             decode_chunk(&table.filters, stored.mask, &packed, bytes as usize).map_err(damaged)?.into_owned();
         decoded.truncate(bytes as usize);

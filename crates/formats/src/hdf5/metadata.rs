@@ -3,6 +3,7 @@
 pub(crate) mod block_allocator;
 pub(crate) mod chunk_index;
 pub(crate) mod global_heap;
+mod heap_values;
 pub(crate) mod message_encode;
 pub(crate) mod metadata_load;
 pub(crate) mod metadata_store;

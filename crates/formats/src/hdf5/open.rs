@@ -212,8 +212,8 @@ fn load_on_root(core: &FormatFile) -> Result<LoadedFile> {
     if !core.writable {
         return Ok(LoadedFile { contents, metadata: None, marks: Vec::new() });
     }
-    let (metadata, marks) =
-        MetadataStore::load(file, length).map_err(|why| core.error(Kind::BadArgument, "open", why))?;
+    let (metadata, marks) = MetadataStore::load(file, length, &contents.0)
+        .map_err(|why| core.error(Kind::BadArgument, "open", why))?;
     Ok(LoadedFile { contents, metadata: Some(metadata), marks })
 }
 

@@ -6,7 +6,7 @@ use aqueduct_comm::Comm;
 use aqueduct_object::Object;
 
 use super::ROOT;
-use super::point_field::PointField;
+use crate::conventions::point_field::PointField;
 use crate::error::{Error, Kind, Result};
 use crate::hdf5::{Hdf5Attribute, Hdf5CreateOptions, Hdf5Definitions, Hdf5File};
 use crate::selection::Selection;

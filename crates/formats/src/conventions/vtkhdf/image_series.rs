@@ -6,11 +6,11 @@ use std::ops::Range;
 use aqueduct_comm::Comm;
 
 use super::image_data::ImageGrid;
-use super::point_field::{FieldElements, PointField};
 use super::series_fields::{
     STEPS, STEPS_PER_CHUNK, SeriesField, define_field, extend_to, field_part, find_fields, find_steps,
     match_fields, publish_step, rows_of,
 };
+use crate::conventions::point_field::{FieldElements, PointField};
 use crate::error::{Error, Kind, Result};
 use crate::hdf5::{DatasetId, Hdf5Attribute, Hdf5Compression, Hdf5CreateOptions, Hdf5File, Hdf5OpenOptions};
 

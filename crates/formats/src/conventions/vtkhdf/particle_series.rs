@@ -8,11 +8,11 @@ use aqueduct_comm::Comm;
 use aqueduct_object::Object;
 
 use super::ROOT;
-use super::point_field::{FieldElements, PointField};
 use super::series_fields::{
     STEPS, STEPS_PER_CHUNK, SeriesField, chunked, define_field, extend_to, field_part, find_fields,
     find_steps, match_fields, publish_step, rows_of,
 };
+use crate::conventions::point_field::{FieldElements, PointField};
 use crate::error::{Error, Kind, Result};
 use crate::hdf5::{
     DatasetId, Datatype, Hdf5Attribute, Hdf5Compression, Hdf5CreateOptions, Hdf5Definitions, Hdf5File,

@@ -1,7 +1,7 @@
 //! The fields of a series and its group `Steps`: what images and particles over time have in common.
 
 use super::ROOT;
-use super::point_field::{FieldElements, PointField};
+use crate::conventions::point_field::{FieldElements, PointField};
 use crate::error::{Error, Kind, Result};
 use crate::hdf5::{
     DatasetId, Datatype, Hdf5Attribute, Hdf5Compression, Hdf5DatasetOptions, Hdf5Definitions, Hdf5File,

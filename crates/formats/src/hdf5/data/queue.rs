@@ -95,6 +95,11 @@ impl Hdf5File {
         };
         let bad = |what: String| self.core.error(Kind::BadArgument, operation, what);
         let block = slab.resolve_checked(target, writes, values).map_err(bad)?;
+        if writes && self.is_linked(path) {
+            let detail =
+                format!("dataset {path:?} is reached by a soft link; write to the path that it leads to");
+            return Err(self.core.error(Kind::Unsupported, operation, detail));
+        }
         if writes && let Storage::ChunkTable(table) = &dataset.storage {
             let why = unwritable(&table.filters).or_else(|| {
                 let foreign = !dataset.conversions.is_empty() || table.plain_edges;

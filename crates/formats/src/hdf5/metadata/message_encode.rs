@@ -159,7 +159,7 @@ pub(crate) fn attribute_of(
     let values_at = out.len();
     out.extend_from_slice(values);
     let heap = heap.into_iter().map(|value| HeapValue { at: value.at + values_at, ..value }).collect();
-    Ok(StoredMessage { kind: message_kind::ATTRIBUTE, flags: 0, data: out, heap })
+    Ok(StoredMessage { heap, ..StoredMessage::new(message_kind::ATTRIBUTE, 0, out) })
 }
 
 /// An attribute of a group or dataset.
@@ -170,7 +170,7 @@ pub(crate) fn attribute(name: &str, value: &Hdf5Attribute) -> Result<StoredMessa
         for (number, text) in texts.iter().enumerate().filter(|(_, text)| !text.is_empty()) {
             let at = number * VLEN_SIZE;
             values[at..at + 4].copy_from_slice(&(text.len() as u32).to_le_bytes());
-            heap.push(HeapValue { at, bytes: text.as_bytes().to_vec() });
+            heap.push(HeapValue { at, bytes: text.as_bytes().to_vec(), references: Vec::new() });
         }
         (values, heap)
     };
@@ -187,19 +187,67 @@ pub(crate) fn attribute(name: &str, value: &Hdf5Attribute) -> Result<StoredMessa
             let size = text.len().max(1);
             let mut values = text.clone().into_bytes();
             values.resize(size, 0);
-            let ty = datatype(&Datatype::Text(size as u64))?;
+            let mut ty = datatype(&Datatype::Text(size as u64))?;
+            if text.ends_with('\0') {
+                // Terminated by a zero, in ASCII: the HDF5 library takes no other text for the class of a dimension scale.
+                ty[1] = 0;
+            }
             attribute_of(name, &ty, &dataspace(&[], false)?, &values, Vec::new())
         }
         Hdf5Attribute::Values(ty, shape, values) => {
             attribute_of(name, &datatype(ty)?, &dataspace(shape, false)?, values, Vec::new())
         }
+        Hdf5Attribute::References(lists) => references(name, lists),
+        Hdf5Attribute::ScaleUses(uses) => scale_uses(name, uses),
         Hdf5Attribute::Other(what) => Err(format!("attribute {name:?}: {what} is not written")),
     }
 }
 
-/// When space is allocated: from the beginning, or chunk by chunk. It is never filled here.
-pub(crate) fn fill_value(early: bool) -> Vec<u8> {
-    if early { vec![2, 1, 1, 1, 0, 0, 0, 0] } else { vec![2, 3, 2, 1, 0, 0, 0, 0] }
+/// Lists of references to objects. The addresses follow.
+fn references(name: &str, lists: &[Vec<String>]) -> Result<StoredMessage, String> {
+    let mut ty = type_head(0x19, [0; 3], VLEN_SIZE as u64)?;
+    ty.extend_from_slice(&type_head(0x17, [0; 3], 8)?);
+    let mut values = vec![0; lists.len() * VLEN_SIZE];
+    let mut heap = Vec::new();
+    for (number, list) in lists.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
+        let at = number * VLEN_SIZE;
+        values[at..at + 4].copy_from_slice(&(list.len() as u32).to_le_bytes());
+        heap.push(HeapValue { at, bytes: Vec::new(), references: list.clone() });
+    }
+    attribute_of(name, &ty, &dataspace(&[lists.len() as u64], false)?, &values, heap)
+}
+
+/// The datasets that use a dimension scale, and for which of their dimensions, as the HDF5 library stores them. The addresses follow.
+fn scale_uses(attribute: &str, uses: &[(String, u32)]) -> Result<StoredMessage, String> {
+    const USE_SIZE: usize = 16;
+    let mut ty = type_head(0x16, [2, 0, 0], USE_SIZE as u64)?;
+    for (member, offset, inner) in
+        [("dataset", 0u32, type_head(0x17, [0; 3], 8)?), ("dimension", 8, integer(4, false)?)]
+    {
+        name(&mut ty, member);
+        ty.extend_from_slice(&offset.to_le_bytes());
+        // No dimensions, in the form of version 1.
+        ty.extend_from_slice(&[0; 28]);
+        ty.extend_from_slice(&inner);
+    }
+    let mut values = vec![0; uses.len() * USE_SIZE];
+    for (value, (_, dimension)) in values.chunks_exact_mut(USE_SIZE).zip(uses) {
+        value[8..12].copy_from_slice(&dimension.to_le_bytes());
+    }
+    let space = dataspace(&[uses.len() as u64], false)?;
+    let mut message = attribute_of(attribute, &ty, &space, &values, Vec::new())?;
+    let first = message.data.len() - values.len();
+    let places = uses.iter().enumerate().map(|(number, (path, _))| (first + number * USE_SIZE, path.clone()));
+    message.references = places.collect();
+    Ok(message)
+}
+
+/// The fill value; none for zeros. Space is allocated from the beginning, or chunk by chunk, and is not filled by readers that write.
+pub(crate) fn fill_value(early: bool, value: &[u8]) -> Vec<u8> {
+    let mut out = if early { vec![2, 1, 1, 1] } else { vec![2, 3, 2, 1] };
+    out.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    out.extend_from_slice(value);
+    out
 }
 
 /// The layout of a dataset in one piece.

@@ -7,13 +7,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use aqueduct_file::File;
 
 use super::block_allocator::BlockAllocator;
+use super::message_encode as encode;
 use super::metadata_store::{GroupLinks, MetadataStore, StoredObject};
 use super::object_header::{
     DecodedHeader, MetadataBytes, StoredMessage, decode_header, message_kind, number_at, word_at,
 };
 use super::superblock::StoredSuperblock;
 use super::symbol_table::{ENTRY_BYTES, GroupNodeSizes, SymbolTable, SymbolTarget};
-use crate::hdf5::model::tree::{COMPLETION_ATTRIBUTE, UNDEFINED_ADDRESS};
+use crate::hdf5::model::tree::{COMPLETION_ATTRIBUTE, ObjectTree, UNDEFINED_ADDRESS};
 
 /// Bytes that are read at once.
 const WINDOW: u64 = 64 << 10;
@@ -82,7 +83,13 @@ pub(crate) fn decode_link(message: &StoredMessage) -> Option<DecodedLink> {
 
 impl MetadataStore {
     /// The metadata of a file, and where its completion attributes are; if it has some in its root.
-    pub(crate) fn load(file: &File, length: u64) -> Result<(Self, Vec<(String, u64)>), String> {
+    ///
+    /// `tree` has what the reader found: attributes with references that it knows are written anew when objects move.
+    pub(crate) fn load(
+        file: &File,
+        length: u64,
+        tree: &ObjectTree,
+    ) -> Result<(Self, Vec<(String, u64)>), String> {
         let mut reader = MetadataReader::new(file, length);
         let first = reader.bytes(0, length.min(128))?;
         let superblock = match StoredSuperblock::decode(&first) {
@@ -102,6 +109,7 @@ impl MetadataStore {
             paths: HashMap::new(),
             shared: HashSet::new(),
             marks: Vec::new(),
+            tree,
             references: false,
             checked_marks: false,
         };
@@ -121,7 +129,12 @@ impl MetadataStore {
         let fixed = references
             .then(|| "it has references to objects, which would not find them afterwards".to_owned());
         let marked = marks.iter().any(|(path, _)| path == "/");
-        let store = Self { objects, superblock, space: BlockAllocator::new(end), fixed };
+        let refers =
+            |messages: &[StoredMessage]| messages.iter().any(|message| message.targets().next().is_some());
+        let referring = objects.iter().filter(|(_, object)| refers(&object.messages));
+        let referring = referring.map(|(path, _)| path.clone()).collect();
+        let (space, reference_heaps) = (BlockAllocator::new(end), Vec::new());
+        let store = Self { objects, superblock, space, fixed, referring, reference_heaps };
         Ok((store, if marked { marks } else { Vec::new() }))
     }
 }
@@ -135,6 +148,7 @@ struct MetadataLoader<'r, 'f> {
     /// Objects with several paths.
     shared: HashSet<String>,
     marks: Vec<(String, u64)>,
+    tree: &'r ObjectTree,
     references: bool,
     /// Whether completion attributes are in headers with checksums.
     checked_marks: bool,
@@ -155,16 +169,30 @@ impl MetadataLoader<'_, '_> {
             let prefix = if path == "/" { "" } else { path.as_str() };
             left.extend(members.into_iter().map(|(name, address)| (format!("{prefix}/{name}"), address)));
             self.find_mark(&path, &header);
-            self.references |= header.messages.iter().any(has_references);
             let dense = header.message(message_kind::ATTRIBUTE_INFO).is_some_and(has_dense_attributes);
             let fixed = fixed.or(dense.then_some("has attributes in a fractal heap"));
             let DecodedHeader { links: link_count, mut messages, .. } = header;
             messages.retain(|message| message.kind != message_kind::ATTRIBUTE_INFO);
+            for message in messages.iter_mut().filter(|message| has_references(message)) {
+                match self.known_references(&path, message) {
+                    Some(known) => *message = known,
+                    None => self.references = true,
+                }
+            }
             let object =
                 StoredObject { address, block: None, link_count, messages, links, chunks: None, fixed };
             self.objects.insert(path, object);
         }
         Ok(())
+    }
+
+    /// An attribute with references to objects that are all known, as it is written here.
+    fn known_references(&self, path: &str, message: &StoredMessage) -> Option<StoredMessage> {
+        let name = std::str::from_utf8(message.attribute_name()?).ok()?;
+        let value = self.tree.get(path)?.attribute(name)?;
+        let targets = value.references();
+        let known = !targets.is_empty() && targets.iter().all(|target| self.tree.contains_key(*target));
+        if known { encode::attribute(name, value).ok() } else { None }
     }
 
     /// Notes where the completion attribute is.
@@ -349,7 +377,6 @@ fn scan_type(bytes: &[u8]) -> Option<(usize, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message_encode as encode;
     use super::*;
     use crate::hdf5::model::datatype::Datatype;
 

@@ -3,12 +3,11 @@
 //! Blocks that change, and those that refer to them up to the root, are written to unused space; then the superblock, less than a
 //! sector, refers to the new root. At every moment the file has the old or the new metadata, whole.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Instant;
 
 use super::block_allocator::{BlockAllocator, BlockExtent, MetadataWrite, merge_writes};
 use super::chunk_index::{ChunkGrid, ChunkIndex};
-use super::global_heap::NewHeapCollection;
 use super::message_encode as encode;
 use super::object_header::{StoredMessage, encode_header, header_length, message_end, message_kind, word_at};
 use super::superblock::StoredSuperblock;
@@ -128,6 +127,9 @@ pub(crate) struct MetadataStore {
     pub(crate) space: BlockAllocator,
     /// Why nothing is defined in it, if nothing is.
     pub(crate) fixed: Option<String>,
+    /// The paths of objects that refer to others, and the heaps with their lists of references.
+    pub(crate) referring: BTreeSet<String>,
+    pub(crate) reference_heaps: Vec<BlockExtent>,
 }
 
 impl MetadataStore {
@@ -140,6 +142,8 @@ impl MetadataStore {
             superblock,
             space: BlockAllocator::new(super::superblock::SUPERBLOCK_BYTES),
             fixed: None,
+            referring: BTreeSet::new(),
+            reference_heaps: Vec::new(),
         }
     }
 
@@ -155,7 +159,21 @@ impl MetadataStore {
                 "nothing is defined in this file: {why}; copy it with h5repack or `aqueduct convert`"
             ));
         }
+        let mut new = HashSet::new();
         for change in changes {
+            let needed = match change {
+                Hdf5Definition::Group(path) | Hdf5Definition::Dataset(path, _) => {
+                    new.insert(path.as_str());
+                    parent(path)
+                }
+                other => Some(other.path()),
+            };
+            if let Some(path) = needed.filter(|path| !self.objects.contains_key(*path) && !new.contains(path))
+            {
+                return Err(format!(
+                    "{path:?} is reached by a link that is not changed; use the path that the link leads to"
+                ));
+            }
             let mut path = Some(change.path());
             while let Some(object) = path {
                 if let Some(why) = self.objects.get(object).and_then(|object| object.fixed) {
@@ -182,6 +200,8 @@ impl MetadataStore {
             self.apply_one(change, &update, &mut changed)?;
         }
         self.apply_placed(&update, &mut changed)?;
+        add_groups(&mut changed);
+        self.add_referring(&mut changed);
         add_groups(&mut changed);
         self.write_changed(&changed, &update, complete)
     }
@@ -223,7 +243,11 @@ impl MetadataStore {
             }
             Hdf5Definition::Attribute(path, name, value) => {
                 let object = self.objects.get_mut(path).ok_or_else(|| missing(path))?;
-                object.set_attribute(name, encode::attribute(name, value)?);
+                let message = encode::attribute(name, value)?;
+                if message.targets().next().is_some() {
+                    self.referring.insert(path.clone());
+                }
+                object.set_attribute(name, message);
             }
         }
         Ok(())
@@ -364,50 +388,6 @@ impl MetadataStore {
             object.set_message(message_kind::LAYOUT, 0, layout);
         }
     }
-
-    /// Writes variable-length values of changed objects.
-    fn write_heaps(
-        &mut self,
-        changed: &BTreeSet<String>,
-        out: &mut Vec<MetadataWrite>,
-    ) -> Result<(), String> {
-        let mut heap = NewHeapCollection::default();
-        // The places that refer to it: object, message, offset, number in the heap.
-        let mut places: Vec<(String, usize, usize, u32)> = Vec::new();
-        for path in changed {
-            let object = self.objects.get_mut(path).ok_or("an object is missing")?;
-            for number in 0..object.messages.len() {
-                let message = &mut object.messages[number];
-                for value in std::mem::take(&mut message.heap) {
-                    places.push((path.clone(), number, value.at, heap.add(&value.bytes)));
-                }
-            }
-            if heap.is_full() {
-                self.write_heap(&std::mem::take(&mut heap), std::mem::take(&mut places), out);
-            }
-        }
-        if !heap.is_empty() {
-            self.write_heap(&heap, places, out);
-        }
-        Ok(())
-    }
-
-    fn write_heap(
-        &mut self,
-        heap: &NewHeapCollection,
-        places: Vec<(String, usize, usize, u32)>,
-        out: &mut Vec<MetadataWrite>,
-    ) {
-        let address = self.space.allocate(heap.length() as u64).address;
-        out.push((address, heap.encode()));
-        for (path, message, at, number) in places {
-            if let Some(object) = self.objects.get_mut(&path) {
-                let data = &mut object.messages[message].data;
-                data[at + 4..at + 12].copy_from_slice(&address.to_le_bytes());
-                data[at + 12..at + 16].copy_from_slice(&number.to_le_bytes());
-            }
-        }
-    }
 }
 
 /// Adds the groups of changed objects up to the root.
@@ -428,18 +408,25 @@ fn group_messages() -> Vec<StoredMessage> {
 fn dataset_messages(new: &NewDataset, marked: bool) -> Result<Vec<StoredMessage>, String> {
     let layout = match &new.chunk {
         Some(chunk) => encode::chunked_layout(UNDEFINED_ADDRESS, chunk, new.datatype.size()),
-        None => encode::contiguous_layout(UNDEFINED_ADDRESS, 0),
+        None => {
+            let elements = new.shape.iter().fold(1, |all: u64, length| all.saturating_mul(*length));
+            encode::contiguous_layout(UNDEFINED_ADDRESS, elements.saturating_mul(new.datatype.size()))
+        }
     };
     let mut messages = vec![
         StoredMessage::new(message_kind::DATASPACE, 0, encode::dataspace(&new.shape, new.extendible)?),
         StoredMessage::new(message_kind::DATATYPE, 1, encode::datatype(&new.datatype)?),
-        StoredMessage::new(message_kind::FILL_VALUE, 1, encode::fill_value(new.filters.is_empty())),
+        StoredMessage::new(
+            message_kind::FILL_VALUE,
+            1,
+            encode::fill_value(new.filters.is_empty() && !new.unallocated, &new.fill),
+        ),
         StoredMessage::new(message_kind::LAYOUT, 0, layout),
     ];
     if !new.filters.is_empty() {
         messages.push(StoredMessage::new(message_kind::FILTERS, 1, encode::filter_pipeline(&new.filters)));
     }
-    if marked {
+    if marked && !new.unallocated {
         messages.push(encode::attribute(COMPLETION_ATTRIBUTE, &Hdf5Attribute::from(0u64))?);
     }
     Ok(messages)

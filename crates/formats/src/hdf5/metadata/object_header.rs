@@ -29,6 +29,8 @@ const MOST_BLOCKS: usize = 4096;
 pub(crate) struct HeapValue {
     pub(crate) at: usize,
     pub(crate) bytes: Vec<u8>,
+    /// The paths of objects whose addresses are the bytes; they are written anew when objects move.
+    pub(crate) references: Vec<String>,
 }
 
 /// A message of an object header.
@@ -39,11 +41,19 @@ pub(crate) struct StoredMessage {
     pub(crate) data: Vec<u8>,
     /// Values that are to be put into a heap.
     pub(crate) heap: Vec<HeapValue>,
+    /// Where addresses of objects are in the data, and the paths of the objects.
+    pub(crate) references: Vec<(usize, String)>,
 }
 
 impl StoredMessage {
     pub(crate) fn new(kind: u16, flags: u8, data: Vec<u8>) -> Self {
-        Self { kind, flags, data, heap: Vec::new() }
+        Self { kind, flags, data, heap: Vec::new(), references: Vec::new() }
+    }
+
+    /// The paths of the objects that it refers to.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &String> {
+        let listed = self.heap.iter().flat_map(|value| &value.references);
+        listed.chain(self.references.iter().map(|(_, path)| path))
     }
 
     /// Bytes in a header.

@@ -23,6 +23,11 @@ pub enum Hdf5Attribute {
     Texts(Vec<String>),
     /// Numbers or objects: of this type, of this shape (none for a single one), encoded.
     Values(Datatype, Vec<u64>, Vec<u8>),
+    /// Lists of references to objects, by their paths: of the dimension scales of each dimension (`DIMENSION_LIST`). Empty paths are of objects that
+    /// are not there.
+    References(Vec<Vec<String>>),
+    /// The datasets that use a dimension scale, by their paths, and for which of their dimensions (`REFERENCE_LIST`).
+    ScaleUses(Vec<(String, u32)>),
     /// Something that is not read here: what it is called.
     Other(String),
 }
@@ -33,6 +38,27 @@ impl Hdf5Attribute {
         Self::FixedText(text.into())
     }
 
+    /// Several texts of the same fixed length: that of the longest.
+    pub fn fixed_texts(texts: &[&str]) -> Self {
+        let size = texts.iter().map(|text| text.len()).max().unwrap_or(0).max(1);
+        let mut bytes = Vec::with_capacity(texts.len() * size);
+        for text in texts {
+            let end = bytes.len() + size;
+            bytes.extend_from_slice(text.as_bytes());
+            bytes.resize(end, 0);
+        }
+        Self::Values(Datatype::Text(size as u64), vec![texts.len() as u64], bytes)
+    }
+
+    /// The paths of the objects that it refers to.
+    pub(crate) fn references(&self) -> Vec<&str> {
+        match self {
+            Self::References(lists) => lists.iter().flatten().map(String::as_str).collect(),
+            Self::ScaleUses(uses) => uses.iter().map(|(path, _)| path.as_str()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Values of any shape, the last dimension side by side; empty for a single value.
     pub fn shaped<T: Object>(shape: &[u64], values: &[T]) -> Result<Self, String> {
         let wanted = shape.iter().try_fold(1u64, |all, length| all.checked_mul(*length));
@@ -40,6 +66,18 @@ impl Hdf5Attribute {
             return Err(format!("an attribute of shape {shape:?} was given {} values", values.len()));
         }
         Ok(Self::Values(Datatype::of::<T>()?, shape.to_vec(), encode_all(values).into_owned()))
+    }
+
+    /// As a list of texts, if it is one: of variable or of fixed length.
+    pub fn texts(&self) -> Option<Vec<String>> {
+        match self {
+            Self::Texts(texts) => Some(texts.clone()),
+            Self::Values(Datatype::Text(size), _, bytes) => {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
+                Some(bytes.chunks_exact((*size).max(1) as usize).map(text).collect())
+            }
+            _ => None,
+        }
     }
 
     /// As text, if it is that.

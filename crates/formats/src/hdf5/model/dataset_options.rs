@@ -1,5 +1,7 @@
 //! How a dataset is stored: its chunks and their filters.
 
+use aqueduct_object::{Object, encode};
+
 use super::chunk_table::ChunkFilter;
 use super::datatype::Datatype;
 use crate::hdf5::filters::chunk_encode::filter_id;
@@ -38,12 +40,17 @@ impl Default for Hdf5Compression {
 /// # Ok::<(), aqueduct_comm::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent yes or no")]
 pub struct Hdf5DatasetOptions {
     pub(crate) chunk: Option<Vec<u64>>,
     pub(crate) extendible: bool,
     compression: Option<Hdf5Compression>,
     unshuffled: bool,
     checksum: bool,
+    /// The fill value, encoded; empty for zeros.
+    pub(crate) fill: Vec<u8>,
+    /// Whether the dataset never has values.
+    pub(crate) unallocated: bool,
 }
 
 impl Hdf5DatasetOptions {
@@ -88,6 +95,26 @@ impl Hdf5DatasetOptions {
     pub fn checksum(mut self) -> Self {
         self.checksum = true;
         self
+    }
+
+    /// Elements that were never written have this value, of the type of the dataset. In a dataset without compression they are written when they are
+    /// defined, each rank a part of them.
+    #[doc(alias = "H5Pset_fill_value")]
+    #[must_use]
+    pub fn fill_value<T: Object>(mut self, value: &T) -> Self {
+        self.fill = encode(value);
+        self
+    }
+
+    /// A dataset that never has values in the file.
+    pub(crate) fn unallocated(mut self) -> Self {
+        self.unallocated = true;
+        self
+    }
+
+    /// Whether chunks have filters.
+    pub(crate) fn has_filters(&self) -> bool {
+        self.compression.is_some() || self.checksum
     }
 
     /// The filters in the order in which they are applied.

@@ -33,6 +33,10 @@ pub enum Datatype {
 }
 
 const VLEN_TEXT: &str = "text of any length";
+/// What references to objects are called.
+pub(crate) const OBJECT_REFERENCE: &str = "object reference";
+/// What lists of references to objects are called.
+pub(crate) const REFERENCE_SEQUENCES: &str = "sequences of variable length of object references";
 
 impl Datatype {
     /// The type of `T`: a number, or an object of constant size.

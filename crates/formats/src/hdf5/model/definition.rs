@@ -36,6 +36,10 @@ pub(crate) struct NewDataset {
     pub(crate) extendible: bool,
     pub(crate) chunk: Option<Vec<u64>>,
     pub(crate) filters: Vec<ChunkFilter>,
+    /// The fill value; empty for zeros.
+    pub(crate) fill: Vec<u8>,
+    /// Whether it never has a place in the file: a dataset without values.
+    pub(crate) unallocated: bool,
 }
 
 /// Where a dataset is.

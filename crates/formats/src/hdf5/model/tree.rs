@@ -7,7 +7,7 @@ use aqueduct_object::Object;
 use super::attribute::Hdf5Attribute;
 use super::chunk_table::{ChunkFilter, ChunkTable};
 use super::datatype::Datatype;
-use super::element_conversion::ElementConversion;
+use super::element_conversion::{ElementConversion, convert_elements};
 
 /// The attribute with the number of complete rows of a dataset; of the root group, whether the file is complete.
 pub const COMPLETION_ATTRIBUTE: &str = "aqueduct_complete";
@@ -108,6 +108,14 @@ impl Dataset {
             Storage::ChunkTable(table) => &table.filters,
             _ => &[],
         }
+    }
+
+    /// The value of elements that were never written, as a program gets it.
+    pub fn fill_value(&self) -> Vec<u8> {
+        let size = self.datatype.size() as usize;
+        let mut value = if self.fill.is_empty() { vec![0; size] } else { self.fill.clone() };
+        convert_elements(&self.conversions, size, &mut value);
+        value
     }
 
     /// Whether a dimension can be extended without a limit.

@@ -12,7 +12,7 @@ use super::metadata_source::MetadataSource;
 use super::object_header::{HeaderMessage, ObjectHeader, body, message};
 use super::shared_message::SharedMessages;
 use crate::hdf5::model::attribute::Hdf5Attribute;
-use crate::hdf5::model::datatype::Datatype;
+use crate::hdf5::model::datatype::{Datatype, OBJECT_REFERENCE, REFERENCE_SEQUENCES};
 use crate::hdf5::model::element_conversion::convert_elements;
 use crate::hdf5::model::tree::UNDEFINED_ADDRESS;
 
@@ -21,10 +21,39 @@ pub(crate) struct AttributeReader<'s, 'f> {
     pub(crate) source: &'s MetadataSource<'f>,
     pub(crate) shared: &'s SharedMessages,
     pub(crate) heap: GlobalHeap,
+    /// References of attributes of the object that was read last, by their names: they become paths when all objects are known.
+    pub(crate) references: Vec<(String, StoredReferences)>,
+}
+
+/// References to objects as addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StoredReferences {
+    Lists(Vec<Vec<u64>>),
+    /// With numbers of dimensions.
+    ScaleUses(Vec<(u64, u32)>),
+}
+
+impl StoredReferences {
+    /// The attribute that refers to objects by their paths, which `path` has.
+    pub(crate) fn resolve(&self, path: impl Fn(u64) -> String) -> Hdf5Attribute {
+        match self {
+            Self::Lists(lists) => {
+                let list = |list: &Vec<u64>| list.iter().map(|address| path(*address)).collect();
+                Hdf5Attribute::References(lists.iter().map(list).collect())
+            }
+            Self::ScaleUses(uses) => {
+                let uses = uses.iter().map(|(address, dimension)| (path(*address), *dimension));
+                Hdf5Attribute::ScaleUses(uses.collect())
+            }
+        }
+    }
 }
 
 /// The attributes of an object, by their names.
 type FoundAttributes = BTreeMap<String, Hdf5Attribute>;
+
+/// The name and value of an attribute, and its references.
+type DecodedAttribute = (String, Hdf5Attribute, Option<StoredReferences>);
 
 impl AttributeReader<'_, '_> {
     pub(crate) fn read(&mut self, header: &ObjectHeader) -> Decoded<FoundAttributes> {
@@ -67,13 +96,14 @@ impl AttributeReader<'_, '_> {
     }
 
     fn add(&mut self, stored: &HeaderMessage, found: &mut FoundAttributes) -> Decoded<()> {
-        let (name, value) = self.decode(body(self.source, stored))?;
+        let (name, value, references) = self.decode(body(self.source, stored))?;
+        self.references.extend(references.map(|references| (name.clone(), references)));
         found.insert(name, value);
         Ok(())
     }
 
     /// The name and value of an attribute message.
-    fn decode(&mut self, mut cursor: ByteCursor<'_>) -> Decoded<(String, Hdf5Attribute)> {
+    fn decode(&mut self, mut cursor: ByteCursor<'_>) -> Decoded<DecodedAttribute> {
         let version = cursor.version(1..=3)?;
         let flags = cursor.u8()?;
         let (name, datatype, space) = (cursor.u16()?, cursor.u16()?, cursor.u16()?);
@@ -101,9 +131,52 @@ impl AttributeReader<'_, '_> {
             .map_err(|error| format!("attribute {name:?}: {error}"))?;
         let space = dataspace::decode(self.source.cursor(&space))
             .map_err(|error| format!("attribute {name:?}: {error}"))?;
+        let references =
+            self.object_references(&datatype.datatype, &space, cursor.rest()).unwrap_or_default();
         let value = self.value(&datatype, space, cursor.rest());
         let value = value.unwrap_or_else(|what| Hdf5Attribute::Other(format!("damaged: {what}")));
-        Ok((name, value))
+        Ok((name, value, references))
+    }
+
+    /// The references to objects that dimension scales consist of; none in attributes of other types.
+    fn object_references(
+        &mut self,
+        datatype: &Datatype,
+        space: &Dataspace,
+        data: &[u8],
+    ) -> Decoded<Option<StoredReferences>> {
+        let size = datatype.size() as usize;
+        let count = space.elements().unwrap_or(0).min((data.len() / size.max(1)) as u64) as usize;
+        let elements = data.chunks_exact(size.max(1)).take(count);
+        let width = self.source.sizes().offset;
+        match datatype {
+            Datatype::Other(what, _) if what == REFERENCE_SEQUENCES && size == 8 + width => {
+                let mut lists = Vec::new();
+                for element in elements {
+                    let bytes = self.heap.sequence(self.source, element, width)?;
+                    let mut cursor = self.source.cursor(&bytes);
+                    let addresses = (0..bytes.len() / width).map(|_| cursor.address());
+                    lists.push(addresses.collect::<Decoded<Vec<_>>>()?);
+                }
+                Ok(Some(StoredReferences::Lists(lists)))
+            }
+            Datatype::Compound(_, fields) => {
+                let [(_, at, Datatype::Opaque(name, bytes)), (_, number_at, number)] = &fields[..] else {
+                    return Ok(None);
+                };
+                let is_number = matches!(number, Datatype::Int(4) | Datatype::UInt(4));
+                if name != OBJECT_REFERENCE || *bytes != width as u64 || !is_number {
+                    return Ok(None);
+                }
+                let uses = elements.map(|element| {
+                    let mut address = self.source.cursor(&element[*at as usize..]);
+                    let mut dimension = self.source.cursor(&element[*number_at as usize..]);
+                    Ok((address.address()?, dimension.u32()?))
+                });
+                Ok(Some(StoredReferences::ScaleUses(uses.collect::<Decoded<_>>()?)))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn value(&mut self, stored: &StoredType, space: Dataspace, data: &[u8]) -> Decoded<Hdf5Attribute> {

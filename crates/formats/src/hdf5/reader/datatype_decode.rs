@@ -1,7 +1,7 @@
 //! The datatype message: the type of the elements, and how they differ from those of this machine.
 
 use super::byte_cursor::{ByteCursor, Decoded, bytes_for};
-use crate::hdf5::model::datatype::Datatype;
+use crate::hdf5::model::datatype::{Datatype, OBJECT_REFERENCE, REFERENCE_SEQUENCES};
 use crate::hdf5::model::element_conversion::ElementConversion;
 
 /// Types that are nested deeper are refused.
@@ -83,7 +83,7 @@ fn reference_name(bits: u32) -> &'static str {
     match bits & 15 {
         1 | 3 => "region reference",
         4 => "attribute reference",
-        _ => "object reference",
+        _ => OBJECT_REFERENCE,
     }
 }
 
@@ -228,7 +228,12 @@ fn variable_length(cursor: &mut ByteCursor<'_>, prefix: &TypePrefix, depth: usiz
     if prefix.bits & 15 == 1 && prefix.size == 16 {
         return Ok(Datatype::VlenText.into());
     }
-    Ok(StoredType::other(format!("sequences of variable length of {}", base.datatype), prefix.size))
+    match &base.datatype {
+        Datatype::Opaque(name, _) if name == OBJECT_REFERENCE => {
+            Ok(StoredType::other(REFERENCE_SEQUENCES, prefix.size))
+        }
+        other => Ok(StoredType::other(format!("sequences of variable length of {other}"), prefix.size)),
+    }
 }
 
 fn array(cursor: &mut ByteCursor<'_>, prefix: &TypePrefix, depth: usize) -> Decoded<StoredType> {

@@ -40,6 +40,25 @@ impl GlobalHeap {
         Ok(&collection.bytes[range.clone()])
     }
 
+    /// The bytes that an element of variable length refers to, its elements of `size` bytes.
+    pub(crate) fn sequence(
+        &mut self,
+        source: &MetadataSource<'_>,
+        element: &[u8],
+        size: usize,
+    ) -> Decoded<Vec<u8>> {
+        let mut cursor = source.cursor(element);
+        let (count, address, index) = (cursor.u32()? as usize, cursor.address()?, cursor.u32()?);
+        if count == 0 || address == 0 {
+            return Ok(Vec::new());
+        }
+        let length = count.checked_mul(size).ok_or("a sequence beyond every file")?;
+        source.charge(length as u64)?;
+        let stored = self.object(source, address, index)?.get(..length);
+        let missing = || format!("{count} elements of {size} bytes are not in the heap at {address:#x}");
+        stored.map(<[u8]>::to_vec).ok_or_else(missing)
+    }
+
     /// The text that an element of variable length refers to: a length, an address and an index.
     pub(crate) fn text(&mut self, source: &MetadataSource<'_>, element: &[u8]) -> Decoded<String> {
         let mut cursor = source.cursor(element);
@@ -47,6 +66,8 @@ impl GlobalHeap {
         if length == 0 || address == 0 {
             return Ok(String::new());
         }
+        // Many elements may refer to the same text.
+        source.charge(length as u64)?;
         let stored = self.object(source, address, index)?;
         let text = stored.get(..length).ok_or_else(|| {
             format!("text of {length} bytes in an object of {} of the heap at {address:#x}", stored.len())

@@ -95,8 +95,7 @@ impl<'f> MetadataSource<'f> {
             return Err(format!("bytes {offset}+{length} are beyond the end of the file, {}", self.length));
         }
         // Reading a small block costs something too.
-        let left = self.budget.get().checked_sub(length.max(16));
-        self.budget.set(left.ok_or("blocks of metadata are linked to again and again")?);
+        self.charge(length.max(16))?;
         let mut bytes = Vec::with_capacity(length as usize);
         while (bytes.len() as u64) < length {
             let at = offset + bytes.len() as u64;
@@ -111,6 +110,13 @@ impl<'f> MetadataSource<'f> {
             })??;
         }
         Ok(bytes)
+    }
+
+    /// Counts bytes that are decoded against the budget.
+    pub(crate) fn charge(&self, bytes: u64) -> Decoded<()> {
+        let left = self.budget.get().checked_sub(bytes);
+        self.budget.set(left.ok_or("blocks of metadata are linked to again and again")?);
+        Ok(())
     }
 
     /// As many bytes from an address on as the file has, up to `length`.

@@ -1,8 +1,8 @@
 //! The objects of a file: walks over all groups and describes what is in them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::attribute_decode::AttributeReader;
+use super::attribute_decode::{AttributeReader, StoredReferences};
 use super::byte_cursor::Decoded;
 use super::chunk_index;
 use super::data_layout::{self, DataLayout};
@@ -41,11 +41,20 @@ pub(crate) fn read(source: &mut MetadataSource<'_>) -> Decoded<FileContents> {
     let mut walk = ObjectWalk {
         source,
         shared: &shared,
-        attributes: AttributeReader { source, shared: &shared, heap: GlobalHeap::default() },
+        attributes: AttributeReader {
+            source,
+            shared: &shared,
+            heap: GlobalHeap::default(),
+            references: Vec::new(),
+        },
         found: FileContents::default(),
         root: superblock.root,
+        paths: HashMap::new(),
+        references: Vec::new(),
+        soft_links: 0,
     };
     walk.object(superblock.root, "/", &mut Vec::new())?;
+    walk.resolve_references();
     let is_group = walk.found.tree.get("/").is_some_and(|root| root.dataset.is_none());
     if is_group { Ok(walk.found) } else { Err("its root is no group".to_owned()) }
 }
@@ -63,6 +72,12 @@ struct ObjectWalk<'s, 'f> {
     attributes: AttributeReader<'s, 'f>,
     found: FileContents,
     root: u64,
+    /// Paths of objects by their addresses.
+    paths: HashMap<u64, String>,
+    /// Attributes with references: the path of the object, and their names.
+    references: Vec<(String, String, StoredReferences)>,
+    /// How many soft links lead to the object that is read.
+    soft_links: usize,
 }
 
 impl ObjectWalk<'_, '_> {
@@ -88,6 +103,11 @@ impl ObjectWalk<'_, '_> {
             }
         }
         let attributes = self.attributes.read(&header).map_err(at)?;
+        let references = self.attributes.references.drain(..);
+        self.references.extend(references.map(|(name, references)| (path.to_owned(), name, references)));
+        if self.soft_links == 0 {
+            self.paths.entry(address).or_insert_with(|| path.to_owned());
+        }
         let dataset = if is_dataset { Some(self.dataset(&header).map_err(at)?) } else { None };
         self.found.tree.insert(path.to_owned(), Hdf5Object { attributes, dataset });
         if is_dataset || above.contains(&address) {
@@ -112,7 +132,10 @@ impl ObjectWalk<'_, '_> {
                 let found = self.resolve(&target, above, MOST_SOFT_LINKS)?;
                 let link = Hdf5Link::Soft { target, resolved: found.is_some() };
                 self.found.links.insert(path.to_owned(), link);
-                found.map_or(Ok(()), |address| self.object(address, path, above))
+                self.soft_links += 1;
+                let outcome = found.map_or(Ok(()), |address| self.object(address, path, above));
+                self.soft_links -= 1;
+                outcome
             }
             LinkTarget::External(file, target) => {
                 self.found.links.insert(path.to_owned(), Hdf5Link::External { file, target });
@@ -121,6 +144,16 @@ impl ObjectWalk<'_, '_> {
             LinkTarget::UserDefined(class) => {
                 self.found.links.insert(path.to_owned(), Hdf5Link::UserDefined { class });
                 Ok(())
+            }
+        }
+    }
+
+    /// Replaces references by paths.
+    fn resolve_references(&mut self) {
+        for (path, name, references) in std::mem::take(&mut self.references) {
+            let found = references.resolve(|address| self.paths.get(&address).cloned().unwrap_or_default());
+            if let Some(object) = self.found.tree.get_mut(&path) {
+                object.attributes.insert(name, found);
             }
         }
     }

@@ -21,11 +21,11 @@ pub struct PointField<'a> {
 
 /// The elements of a field: numbers, or several for each point.
 #[derive(Clone, Debug)]
-pub(super) struct FieldElements<'f> {
-    pub(super) datatype: Datatype,
+pub(crate) struct FieldElements<'f> {
+    pub(crate) datatype: Datatype,
     /// How many numbers a point has, if it has an array.
-    pub(super) components: Option<u64>,
-    pub(super) bytes: &'f [u8],
+    pub(crate) components: Option<u64>,
+    pub(crate) bytes: &'f [u8],
 }
 
 impl<'a> PointField<'a> {
@@ -46,7 +46,7 @@ impl<'a> PointField<'a> {
     }
 
     /// The elements, if they are numbers.
-    pub(super) fn elements(&self, file: &str) -> Result<FieldElements<'_>> {
+    pub(crate) fn elements(&self, file: &str) -> Result<FieldElements<'_>> {
         let bad = |what: String| {
             let detail = format!("field {:?}: {what}", self.name);
             Error::new(Kind::WrongType, "write", file, detail)
