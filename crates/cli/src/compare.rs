@@ -3,6 +3,7 @@
 mod elements;
 mod metadata;
 mod norms;
+mod time_axis;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ use anyhow::{Result, ensure};
 
 use self::elements::{ElementDifferences, ElementPair, NumberBlock, Tolerance};
 use self::norms::{StepErrors, StepNorms};
+use self::time_axis::TimeAxis;
 use crate::array_file::{self, Array, ArrayFile, RawShape};
 use crate::standard_output::lock_stdout;
 
@@ -37,9 +39,15 @@ pub(crate) struct CompareArguments {
     /// Compare only values, not types, names of dimensions or attributes
     #[arg(long)]
     data_only: bool,
+    /// The dimension that counts steps, from 0 [default: the first after leading dimensions of length 1]
+    #[arg(long, value_name = "AXIS")]
+    time: Option<usize>,
     /// Print the errors of every step, not only the greatest
     #[arg(long)]
     steps: bool,
+    /// Print the first N differences above the tolerance of each array, with their places
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    first: usize,
     #[command(flatten)]
     raw: RawShape,
 }
@@ -58,15 +66,19 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<ExitCode> {
         if !arguments.data_only && arguments.array.is_none() {
             found.extend(metadata::of_files(&*one, &*other));
         }
-        let mut arrays = 0;
+        let (mut arrays, mut totals) = (0, ComparisonTotals::default());
         for ArrayPair { name, places } in pairs {
-            let mut comparison = ArrayComparison { name: &name, one: &*one, other: &*other, arguments, out };
+            let (one, other, totals) = (&*one, &*other, &mut totals);
+            let mut comparison = ArrayComparison { name: &name, one, other, arguments, totals, out };
             let (same, metadata) = comparison.run(places)?;
             arrays += u64::from(!same);
             found.extend(metadata);
         }
         for line in &found {
             writeln!(out, "{line}")?;
+        }
+        if totals.arrays > 1 {
+            writeln!(out, "{totals}")?;
         }
         match (arrays, found.len()) {
             (0, 0) => writeln!(out, "no differences")?,
@@ -124,19 +136,76 @@ fn plain(array: &Array) -> String {
     array.name.trim_matches('/').replace('/', ".")
 }
 
+/// Totals over all arrays of numbers that were compared.
+#[derive(Default)]
+struct ComparisonTotals {
+    arrays: u64,
+    values: u64,
+    differing: u64,
+    above: u64,
+    steps: StepCounts,
+}
+
+/// The number of steps, and of those whose error is above the relative tolerance, in each norm.
+#[derive(Clone, Copy, Default)]
+struct StepCounts {
+    all: u64,
+    frobenius: u64,
+    infinity: u64,
+}
+
+impl ComparisonTotals {
+    fn add(&mut self, found: &ElementDifferences, steps: StepCounts) {
+        self.arrays += 1;
+        self.values += found.values;
+        self.differing += found.differing;
+        self.above += found.above;
+        self.steps.all += steps.all;
+        self.steps.frobenius += steps.frobenius;
+        self.steps.infinity += steps.infinity;
+    }
+}
+
+impl std::fmt::Display for StepCounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { all, frobenius, infinity } = self;
+        write!(f, "above the threshold in {frobenius} of {all} steps (Frobenius) and {infinity} (infinity)")
+    }
+}
+
+impl std::fmt::Display for ComparisonTotals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { arrays, values, differing, above, steps } = self;
+        write!(
+            f,
+            "total of {arrays} arrays: {differing} of {values} values differ, {above} above the tolerance; {steps}"
+        )
+    }
+}
+
 /// Two arrays of the same name.
 struct ArrayComparison<'c, W> {
     name: &'c str,
     one: &'c dyn ArrayFile,
     other: &'c dyn ArrayFile,
     arguments: &'c CompareArguments,
+    totals: &'c mut ComparisonTotals,
     out: &'c mut W,
+}
+
+/// The values of an array that are compared at once.
+#[derive(Default)]
+struct NumberComparison {
+    block: NumberBlock,
+    /// Numbers of an element, and of a row of elements.
+    per_element: u64,
+    columns: u64,
 }
 
 /// The step with the greatest error so far.
 #[derive(Default)]
 struct WorstStep {
-    steps: u64,
+    counts: StepCounts,
     /// The greatest error, and its step.
     frobenius: (f64, u64),
     infinity: (f64, u64),
@@ -177,20 +246,22 @@ impl<W: Write> ArrayComparison<'_, W> {
 
     fn same_numbers(&mut self, at: usize, there: usize, pair: &ElementPair<'_>) -> Result<bool> {
         let (array, twin) = (&self.one.arrays()[at], &self.other.arrays()[there]);
-        let numbers = array.element.parts.as_ref().map_or(1, Vec::len).max(1) as u64;
-        let columns = array.shape.last().copied().unwrap_or(1).max(1) * numbers;
-        let per_step = if array.has_steps() { array.row_elements().max(1) } else { u64::MAX };
-        let tolerance = Tolerance { relative: self.arguments.threshold, absolute: self.arguments.atol };
-        let (mut found, mut worst, mut step) = <(ElementDifferences, WorstStep, StepNorms)>::default();
-        let mut block = NumberBlock::default();
+        let time = TimeAxis::of(array, self.arguments.time)?;
+        let mut found = ElementDifferences::keeping(self.arguments.first);
+        let (mut worst, mut numbers) = <(WorstStep, NumberComparison)>::default();
+        numbers.per_element = array.element.parts.as_ref().map_or(1, Vec::len).max(1) as u64;
+        numbers.columns = array.shape.last().copied().unwrap_or(1).clamp(1, time.inner) * numbers.per_element;
+        // Steps that are not in one piece are all open at once.
+        let open = if time.outer > 1 { time.steps } else { 1 };
+        let mut norms: Vec<StepNorms> = (0..open).map(|_| StepNorms::default()).collect();
         // The parts of the array with the larger elements fit memory for both.
         let parts = if array.element.size >= twin.element.size { array.parts() } else { twin.parts() };
         for part in parts {
             let (mine, its) = (self.one.read(at, &part)?, self.other.read(there, &part)?);
-            let whole_steps = part.first % per_step == 0 && part.count % per_step == 0;
+            let whole_steps = time.outer == 1 && part.first % time.inner == 0 && part.count % time.inner == 0;
             if whole_steps && matches!(pair, ElementPair::Same(_)) && mine == its {
-                found.add_same(part.count * numbers);
-                for _ in 0..part.count / per_step {
+                found.add_same(part.count * numbers.per_element);
+                for _ in 0..part.count / time.inner {
                     self.end_step(&mut worst, StepErrors::default())?;
                 }
                 continue;
@@ -198,44 +269,60 @@ impl<W: Write> ArrayComparison<'_, W> {
             let (mut done, sizes) =
                 (0, [array.element.size, twin.element.size].map(|size| size.max(1) as usize));
             while done < part.count {
-                let left = per_step - (part.first + done) % per_step;
-                let count = (part.count - done).min(left).min((AT_ONCE as u64 / numbers).max(1));
+                let left = time.left(part.first + done);
+                let count = (part.count - done).min(left).min((AT_ONCE as u64 / numbers.per_element).max(1));
                 let cut = |bytes: &[u8], size: usize| {
                     done as usize * size..((done + count) as usize * size).min(bytes.len())
                 };
-                let (mine, its) = (&mine[cut(&mine, sizes[0])], &its[cut(&its, sizes[1])]);
-                match pair {
-                    ElementPair::Same(number) if mine == its => {
-                        elements::load(*number, mine, &mut block.one);
-                        found.add_same(count);
-                        step.add_same(&block.one, columns);
-                    }
-                    _ => {
-                        block.fill(pair, mine, its);
-                        found.add(&block, tolerance);
-                        step.add([&block.one, &block.other], &block.distances, columns);
-                    }
-                }
+                let sides = [&mine[cut(&mine, sizes[0])], &its[cut(&its, sizes[1])]];
+                let step = if time.outer > 1 { time.step(part.first + done) as usize } else { 0 };
+                self.add_numbers(pair, sides, (&mut numbers, &mut found, &mut norms[step]));
                 done += count;
-                if count == left {
-                    self.end_step(&mut worst, std::mem::take(&mut step).errors())?;
+                if count == left && time.outer == 1 {
+                    self.end_step(&mut worst, std::mem::take(&mut norms[0]).errors())?;
                 }
             }
         }
-        if !step.is_empty() {
+        for step in norms.into_iter().filter(|step| !step.is_empty()) {
             self.end_step(&mut worst, step.errors())?;
         }
-        self.print_summary(array, numbers, &found, &worst)?;
+        self.totals.add(&found, worst.counts);
+        self.print_summary(array, numbers.per_element, &found, &worst)?;
         Ok(found.above == 0)
+    }
+
+    /// Compares a few elements of a step.
+    fn add_numbers(
+        &self,
+        pair: &ElementPair<'_>,
+        [mine, its]: [&[u8]; 2],
+        (numbers, found, norms): (&mut NumberComparison, &mut ElementDifferences, &mut StepNorms),
+    ) {
+        let tolerance = Tolerance { relative: self.arguments.threshold, absolute: self.arguments.atol };
+        let block = &mut numbers.block;
+        match pair {
+            ElementPair::Same(number) if mine == its => {
+                elements::load(*number, mine, &mut block.one);
+                found.add_same(block.one.len() as u64);
+                norms.add_same(&block.one, numbers.columns);
+            }
+            _ => {
+                block.fill(pair, mine, its);
+                found.add(block, tolerance);
+                norms.add([&block.one, &block.other], &block.distances, numbers.columns);
+            }
+        }
     }
 
     /// Prints the errors of the next step if requested, and keeps the greatest.
     fn end_step(&mut self, worst: &mut WorstStep, errors: StepErrors) -> Result<()> {
-        let step = worst.steps;
+        let step = worst.counts.all;
         if self.arguments.steps {
             writeln!(self.out, "{} {step}: {:e} {:e}", self.name, errors.frobenius, errors.infinity)?;
         }
-        worst.steps += 1;
+        worst.counts.all += 1;
+        worst.counts.frobenius += u64::from(errors.frobenius > self.arguments.threshold);
+        worst.counts.infinity += u64::from(errors.infinity > self.arguments.threshold);
         for (worst, error) in
             [(&mut worst.frobenius, errors.frobenius), (&mut worst.infinity, errors.infinity)]
         {
@@ -261,17 +348,22 @@ impl<W: Write> ArrayComparison<'_, W> {
         writeln!(
             self.out,
             "{name}: {} of {} values differ, {} above the tolerance; largest difference {:e} at {place}: {one:?} and {other:?}; \
-             in {} steps Frobenius {:e} (step {}), infinity {:e} (step {})",
+             in {} steps Frobenius {:e} (step {}), infinity {:e} (step {}); {}",
             found.differing,
             found.values,
             found.above,
             largest.distance,
-            worst.steps,
+            worst.counts.all,
             worst.frobenius.0,
             worst.frobenius.1,
             worst.infinity.0,
-            worst.infinity.1
+            worst.infinity.1,
+            worst.counts
         )?;
+        for difference in &found.first {
+            let (place, [one, other]) = (self::place(array, numbers, difference.place), difference.sides);
+            writeln!(self.out, "{name} {place}: {one:?} and {other:?}")?;
+        }
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! `aqueduct bench overlap`: a time-stepping program that computes and stores parts of its grid.
 
+mod file_format;
 mod grid;
 mod load;
 mod matrices;
@@ -16,6 +17,7 @@ use aqueduct::comm::{Comm, Launch};
 use aqueduct::device::units::ByteSize;
 use aqueduct::stream::OutputMode;
 
+use self::file_format::OverlapFormat;
 use self::grid::{GridShape, StoredRegion};
 use self::load::LoadAmount;
 use self::mode_run::ModeResult;
@@ -36,6 +38,15 @@ pub(crate) struct OverlapArguments {
     /// Number of boxes, with --region cuboids
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     cuboids: u64,
+    /// The size of a box, with --region cuboids: one side, or z×y×x [default: half of its share of the grid]
+    #[arg(long, value_name = "SIZE")]
+    box_size: Option<GridShape>,
+    /// The format of the files
+    #[arg(long, value_enum, default_value = "stream")]
+    format: OverlapFormat,
+    /// Sync after so many steps [default: only at the end]
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..))]
+    durable_every: Option<u64>,
     /// Number of iterations
     #[arg(long, short, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     iterations: u64,
@@ -127,18 +138,18 @@ impl OverlapArguments {
         self.iterations * self.write
     }
 
+    /// The boxes that are stored.
+    fn boxes(&self) -> Vec<aqueduct::stream::Hyperslab> {
+        self.grid.boxes(self.region, self.cuboids, self.box_size)
+    }
+
     fn amount(&self) -> LoadAmount {
         LoadAmount { products: self.cpu.max(0.0), copied: self.copies.0, broadcast: self.broadcasts.0 }
     }
 
     /// Bytes that all ranks store in a run.
     fn bytes(&self) -> u64 {
-        let values: u64 = self
-            .grid
-            .boxes(self.region, self.cuboids)
-            .iter()
-            .filter_map(aqueduct::stream::Hyperslab::volume)
-            .sum();
+        let values: u64 = self.boxes().iter().filter_map(aqueduct::stream::Hyperslab::volume).sum();
         8 * values * self.data * self.steps()
     }
 }
@@ -149,6 +160,18 @@ pub(crate) fn run(arguments: &OverlapArguments) -> Result<()> {
         arguments.grid.is_exact(steps),
         "the values of step {steps} would not be exact; use fewer steps or a smaller grid"
     );
+    if let Some(size) = arguments.box_size {
+        let most = arguments.grid.most_boxes(size);
+        let (cuboids, grid) = (arguments.cuboids, arguments.grid);
+        ensure!(
+            arguments.region == StoredRegion::Cuboids,
+            "--box-size is the size of boxes; add --region cuboids"
+        );
+        ensure!(
+            cuboids <= most,
+            "{cuboids} boxes of {size} do not fit the grid {grid}, which has room for {most}"
+        );
+    }
     ensure!(arguments.cpu.is_finite(), "--cpu must be a finite number of matrix products");
     let launch = Launch::from_env()?;
     let launch = arguments.ranks.map_or(launch.clone(), |ranks| launch.ranks(ranks));

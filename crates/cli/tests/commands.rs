@@ -89,6 +89,23 @@ fn differences_are_measured_step_by_step() {
         folder.succeed(&["compare", "a.nc", "b.nc", "--threshold", "1e-3"]).contains("0 above the tolerance")
     );
     assert!(folder.succeed(&["compare", "a.nc", "b.nc", "--array", "places"]).contains("no differences"));
+    // Another dimension as that of the steps: the difference at [1, 1, 1] is in step 1 of its two or four.
+    let message =
+        folder.exit_1(&["compare", "a.nc", "b.nc", "--array", "field", "--time", "1", "--first", "3"]);
+    assert!(
+        message.contains("in 2 steps Frobenius") && message.contains("above the threshold in 1 of 2 steps"),
+        "{message}"
+    );
+    assert!(message.contains("field [1, 1, 1]: 7.0 and 7.001"), "{message}");
+    let message = folder.exit_1(&["compare", "a.nc", "b.nc", "--threshold", "1e-9"]);
+    assert!(
+        message.contains("total of ")
+            && message.contains("1 above the tolerance; above the threshold in 1 of"),
+        "{message}"
+    );
+    assert!(
+        folder.exit_2(&["compare", "a.nc", "b.nc", "--array", "field", "--time", "7"]).contains("--time 7")
+    );
 }
 
 #[test]

@@ -29,6 +29,24 @@ fn every_region_is_verified_in_every_mode() {
 }
 
 #[test]
+fn files_of_arrays_are_verified_in_every_mode() {
+    for format in ["hdf5", "netcdf"] {
+        for region in
+            [&["--region", "whole"][..], &["--region", "cuboids", "--cuboids", "20", "--box-size", "2x3x2"]]
+        {
+            let file = format!("memfs:overlap-{format}-{}", region[1]);
+            let given = [
+                "-n", "4", "--grid", "9x10x11", "-i", "3", "--data", "2", "--format", format, "--file", &file,
+            ];
+            let done = overlap(&[&given[..], region, &["--durable-every", "2"]].concat());
+            let text = String::from_utf8_lossy(&done.stdout);
+            assert!(done.status.success(), "{file}: {text}{}", String::from_utf8_lossy(&done.stderr));
+            assert!(text.contains("all values of all steps verified"), "{text}");
+        }
+    }
+}
+
+#[test]
 fn the_csv_file_and_the_timeline_are_written() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

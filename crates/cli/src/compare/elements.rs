@@ -133,12 +133,15 @@ pub(super) struct ElementDifferences {
     pub(super) values: u64,
     pub(super) differing: u64,
     pub(super) above: u64,
-    pub(super) largest: Option<LargestDifference>,
+    pub(super) largest: Option<ElementDifference>,
+    /// The first differences above the tolerance, and how many of them are kept.
+    pub(super) first: Vec<ElementDifference>,
+    kept: usize,
 }
 
-/// The pair of values with the greatest difference, the first of several.
+/// A pair of values that differ, and their place.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct LargestDifference {
+pub(super) struct ElementDifference {
     pub(super) distance: f64,
     /// The index of the value.
     pub(super) place: u64,
@@ -146,6 +149,11 @@ pub(super) struct LargestDifference {
 }
 
 impl ElementDifferences {
+    /// Keeps this number of the first differences above the tolerance.
+    pub(super) fn keeping(kept: usize) -> Self {
+        Self { kept, ..Self::default() }
+    }
+
     /// Adds values that are equal.
     pub(super) fn add_same(&mut self, count: u64) {
         self.values += count;
@@ -155,10 +163,15 @@ impl ElementDifferences {
         for (at, apart) in block.distances.iter().enumerate().filter(|(_, apart)| **apart != 0.0) {
             let sides = [block.one[at], block.other[at]];
             self.differing += 1;
-            self.above += u64::from(!tolerance.allows(*apart, sides[0], sides[1]));
+            let difference = ElementDifference { distance: *apart, place: self.values + at as u64, sides };
+            if !tolerance.allows(*apart, sides[0], sides[1]) {
+                self.above += 1;
+                if self.first.len() < self.kept {
+                    self.first.push(difference);
+                }
+            }
             if self.largest.is_none_or(|largest| *apart > largest.distance) {
-                let place = self.values + at as u64;
-                self.largest = Some(LargestDifference { distance: *apart, place, sides });
+                self.largest = Some(difference);
             }
         }
         self.values += block.distances.len() as u64;
@@ -187,7 +200,7 @@ mod tests {
         assert_eq!((found.values, found.differing, found.above), (1_000_000, 1, 1));
         assert_eq!(
             found.largest,
-            Some(LargestDifference { distance: 1.0, place: 123_456, sides: [1.0, 2.0] })
+            Some(ElementDifference { distance: 1.0, place: 123_456, sides: [1.0, 2.0] })
         );
     }
 

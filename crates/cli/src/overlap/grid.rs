@@ -80,12 +80,13 @@ impl GridShape {
     }
 
     /// The boxes that are stored.
-    pub(crate) fn boxes(self, region: StoredRegion, cuboids: u64) -> Vec<Hyperslab> {
+    pub(crate) fn boxes(self, region: StoredRegion, cuboids: u64, size: Option<Self>) -> Vec<Hyperslab> {
         let [z, y, x] = self.0;
         match region {
             StoredRegion::Whole => vec![Hyperslab::whole(self.0)],
             StoredRegion::Slice => vec![Hyperslab::new([0, 0, x / 2], [z, y, 1])],
             StoredRegion::Transversal => vec![Hyperslab::new([z / 2, 0, 0], [1, y, x])],
+            StoredRegion::Cuboids if size.is_some() => self.boxes_of(size.unwrap_or(self), cuboids),
             StoredRegion::Cuboids => {
                 // A regular raster; each box fills half of each side of its raster cell.
                 let raster = (1..=cuboids).find(|side| side * side * side >= cuboids).unwrap_or(1);
@@ -99,6 +100,30 @@ impl GridShape {
                 (0..cuboids).map(place).collect()
             }
         }
+    }
+
+    /// The number of boxes of a size that the grid has room for.
+    pub(crate) fn most_boxes(self, size: Self) -> u64 {
+        (0..3).map(|axis| self.0[axis] / size.0[axis]).product()
+    }
+
+    /// Boxes of a size, spread evenly over as few layers and rows as they need.
+    fn boxes_of(self, size: Self, cuboids: u64) -> Vec<Hyperslab> {
+        let most = [0, 1, 2].map(|axis| (self.0[axis] / size.0[axis]).max(1));
+        // As many along each axis as a cube of them needs, and more where there is room.
+        let mut raster = [1; 3];
+        while let Some(axis) =
+            (0..3).filter(|axis| raster[*axis] < most[*axis]).min_by_key(|axis| raster[*axis])
+            && raster.iter().product::<u64>() < cuboids
+        {
+            raster[axis] += 1;
+        }
+        let place = |number: u64| {
+            let at = [number / (raster[1] * raster[2]), number / raster[2] % raster[1], number % raster[2]];
+            let start = [0, 1, 2].map(|axis| at[axis] * (self.0[axis] / raster[axis]));
+            Hyperslab::new(start, size.0)
+        };
+        (0..cuboids).map(place).collect()
     }
 
     /// The declaration of a quantity on a rank.
@@ -156,9 +181,25 @@ mod tests {
         assert!(["", "0", "3x4", "axb", "99999"].iter().all(|text| text.parse::<GridShape>().is_err()));
         for cuboids in [1, 2, 8, 27, 100] {
             let grid = GridShape([20, 9, 11]);
-            let boxes = grid.boxes(StoredRegion::Cuboids, cuboids);
+            let boxes = grid.boxes(StoredRegion::Cuboids, cuboids, None);
             assert_eq!(boxes.len() as u64, cuboids);
             assert!(boxes.iter().all(|one| one.is_inside(&grid.0)), "{boxes:?}");
+        }
+    }
+
+    #[test]
+    fn boxes_of_a_size_are_inside_and_do_not_overlap() {
+        for (grid, size, cuboids) in
+            [([64; 3], [16; 3], 64), ([64, 32, 8], [8, 8, 8], 17), ([9, 10, 11], [3, 5, 2], 30)]
+        {
+            let (grid, size) = (GridShape(grid), GridShape(size));
+            assert!(grid.most_boxes(size) >= cuboids);
+            let boxes = grid.boxes(StoredRegion::Cuboids, cuboids, Some(size));
+            assert_eq!(boxes.len() as u64, cuboids);
+            for (number, one) in boxes.iter().enumerate() {
+                assert!(one.is_inside(&grid.0) && one.count == size.0, "{one:?}");
+                assert!(boxes[..number].iter().all(|other| other.intersection(one).is_empty()), "{one:?}");
+            }
         }
     }
 
@@ -169,7 +210,7 @@ mod tests {
         let (one, two) = all.split_at_mut(24);
         grid.fill(0, 2, 7, one);
         grid.fill(1, 2, 7, two);
-        let whole = grid.boxes(StoredRegion::Whole, 1);
+        let whole = grid.boxes(StoredRegion::Whole, 1, None);
         assert_eq!(grid.first_wrong_value(&whole, 7, &all), None);
         assert!(
             grid.first_wrong_value(&whole, 6, &all).is_some()

@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Op};
-use aqueduct::file::{File, Kind, OpenOptions};
-use aqueduct::stream::{ComputeGroup, Options, Output, Reader, Role, Streams, split_io_servers};
+use aqueduct::file::{File, Kind};
+use aqueduct::stream::{ComputeGroup, Options, Output, Role, Streams, split_io_servers};
 
+use super::file_format::OverlapFormat;
 use super::load::SyntheticLoad;
 use super::timeline::{ActivitySpan, RankActivity, RecordingTarget, TimelineRecorder};
 use super::{OverlapArguments, OverlapMode};
@@ -51,8 +52,10 @@ pub(crate) fn run(
         .replace()
         .mode(choice.mode())
         .buffers(arguments.buffers)
+        .steps(arguments.steps())
         .pin(arguments.pin.iter().copied());
     let options = arguments.memory.map_or(options.clone(), |memory| options.memory(memory.0));
+    let options = arguments.durable_every.map_or(options.clone(), |steps| options.durable_every(steps));
     let options = arguments.group.map_or(options.clone(), |ranks| options.group(ranks));
     world.barrier()?;
     let notes = TimelineRecorder::begin();
@@ -63,7 +66,7 @@ pub(crate) fn run(
             Role::Compute(crew) => compute_with_servers(world, arguments, &crew, &options, &name, &notes)?,
             Role::Server(server) => {
                 let service = server.serve_into(|comm, name, declared| {
-                    RecordingTarget::create(comm, name, declared, &notes)
+                    RecordingTarget::create(comm, name, declared, (arguments.format, &notes))
                 })?;
                 let memory = service.memory_peak as f64 / service.memory_cap as f64;
                 OverlapTimings { memory, ..OverlapTimings::default() }
@@ -71,14 +74,17 @@ pub(crate) fn run(
         }
     } else {
         let streams = declare(world, arguments);
-        let target = |comm: &Comm, declared: &_| RecordingTarget::create(comm, &name, declared, &notes);
+        let target = |comm: &Comm, declared: &_| {
+            RecordingTarget::create(comm, &name, declared, (arguments.format, &notes))
+        };
         let output = options.create_on(world, &name, &streams.0, target)?;
         compute(world, arguments, output, &streams.1, &notes, world.size())?
     };
     let trial = gather(world, choice, computers, &measured, &notes)?;
-    verify(world, arguments, &name)?;
+    world.barrier()?;
+    arguments.format.verify(world, arguments, &name)?;
     if !arguments.keep {
-        delete(world, &name)?;
+        arguments.format.delete(world, &name)?;
     }
     Ok(trial)
 }
@@ -99,10 +105,13 @@ fn compute_with_servers(
 type Keys = Vec<aqueduct::stream::StreamKey<f64>>;
 
 fn declare(comm: &Comm, arguments: &OverlapArguments) -> (Streams, Keys) {
-    let boxes = arguments.grid.boxes(arguments.region, arguments.cuboids);
+    let boxes = arguments.boxes();
     let mut streams = Streams::new();
     let add = |number| {
-        streams.add(arguments.grid.stream(format!("quantity {number}"), &boxes, comm.rank(), comm.size()))
+        let paths = (0..boxes.len()).map(|one| OverlapFormat::array(number, one));
+        let stream = arguments.grid.stream(format!("quantity {number}"), &boxes, comm.rank(), comm.size());
+        // Stream files would have the paths in their description.
+        streams.add(if arguments.format == OverlapFormat::Stream { stream } else { stream.paths(paths) })
     };
     let keys = (0..arguments.data).map(add).collect();
     (streams, keys)
@@ -180,29 +189,6 @@ fn gather(
     }))
 }
 
-/// Verifies every stored value; the ranks share the steps.
-fn verify(world: &Comm, arguments: &OverlapArguments, name: &str) -> Result<()> {
-    world.barrier()?;
-    let reader = Reader::open(world, name)?;
-    ensure!(reader.is_finished() && reader.incomplete_steps().is_empty(), "{name} is not complete");
-    let boxes = arguments.grid.boxes(arguments.region, arguments.cuboids);
-    ensure!(
-        reader.stored_steps().len() as u64 == arguments.steps(),
-        "{name} has {} steps",
-        reader.stored_steps().len()
-    );
-    for step in (0..arguments.steps()).skip(world.rank()).step_by(world.size()) {
-        let Some(parcel) = reader.step(step) else { bail!("{name}: step {step} is missing") };
-        for number in 0..arguments.data {
-            let values = reader.read::<f64>(&format!("quantity {number}"), parcel)?;
-            if let Some((at, found)) = arguments.grid.first_wrong_value(&boxes, step, &values) {
-                bail!("{name}, step {step}, quantity {number}: wrong value {found} at (z, y, x) = {at:?}");
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Checks that no existing file is overwritten without --overwrite.
 fn refuse_existing(world: &Comm, arguments: &OverlapArguments, name: &str) -> Result<()> {
     // Files with the default name may be left of an interrupted run, and are replaced.
@@ -217,11 +203,4 @@ fn refuse_existing(world: &Comm, arguments: &OverlapArguments, name: &str) -> Re
         Err(error) if error.kind() == Kind::NoSuchFile => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-fn delete(world: &Comm, name: &str) -> Result<()> {
-    for name in [name.to_owned(), format!("{name}.steps")] {
-        OpenOptions::new().read(true).write(true).delete_on_close(true).open(world, name)?.close()?;
-    }
-    Ok(())
 }

@@ -8,6 +8,8 @@ use aqueduct::comm::Comm;
 use aqueduct::stream::target::{ChunkSource, OutputTarget, StepBatch};
 use aqueduct::stream::{Declaration, Error};
 
+use super::file_format::OverlapFormat;
+
 /// The activity of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RankActivity {
@@ -73,14 +75,14 @@ pub(crate) struct RecordingTarget {
 }
 
 impl RecordingTarget {
-    /// Creates a stream file.
+    /// Creates a file.
     pub(crate) fn create(
         comm: &Comm,
         name: &str,
         declared: &Arc<Declaration>,
-        notes: &TimelineRecorder,
+        (format, notes): (OverlapFormat, &TimelineRecorder),
     ) -> Result<Box<dyn OutputTarget>, Error> {
-        let inner = Box::new(aqueduct::stream::target::FileTarget::create(comm, name, declared)?);
+        let inner = format.create(comm, name, declared)?;
         Ok(Box::new(Self { inner, recorder: notes.clone() }))
     }
 }
