@@ -15,7 +15,6 @@ mod footprint;
 mod pacing;
 mod pending_slots;
 mod pending_table;
-mod spill;
 mod status;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +32,7 @@ use crate::memory::chunks::WriteData;
 use crate::view::View;
 use crate::write_behind::memory_ledger::Allocation;
 use crate::write_behind::{BudgetUser, MemoryBudget, process_ranks};
+use crate::write_behind::{SpillFile, SpillRing};
 use admission::{Admission, AdmissionControl, BlockCosts};
 use block_queue::{BlockEntry, BlockStorage, BufferedBlock, WritePart};
 use buffer_state::BufferState;
@@ -43,7 +43,6 @@ pub(crate) use footprint::Footprint;
 use pacing::SnapshotObserver;
 use pending_slots::CollectiveSeq;
 use pending_table::PendingTable;
-use spill::{SpillFile, SpillRing};
 pub use status::BufferStatus;
 
 /// The accepted writes of a rank that are not in the file yet.

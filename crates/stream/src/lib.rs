@@ -36,7 +36,7 @@
 //! | [`Stream`], [`Streams`] | what is stored: arrays in blocks, boxes, points, lists of values and of typed objects;
 //! reductions |
 //! | [`Options`], [`OutputMode`] | which ranks and threads write; buffers, memory, durability |
-//! | [`split_io_servers`], [`Role`], [`ComputeGroup`], [`Server`] | I/O servers |
+//! | [`split_io_servers`], [`split_io_servers_per_node`], [`Role`], [`ComputeGroup`], [`Server`] | I/O servers |
 //! | [`Output`], [`OutputStep`] | writing steps |
 //! | [`Receipt`], [`Durability`], [`OutputProgress`] | the progress of steps: accepted, visible, durable |
 //! | [`Reader`], [`StepObjects`] | complete steps, their values and their objects |
@@ -71,7 +71,7 @@ pub use options::Options;
 pub use output::{Output, OutputReport, OutputStep};
 pub use reader::{IncompleteStep, PrefetchStats, Reader, StepObjects, StoredStep};
 pub use resume_state::ResumeState;
-pub use server::{ComputeGroup, Role, Server, ServerReport, split_io_servers};
+pub use server::{ComputeGroup, Role, Server, ServerReport, split_io_servers, split_io_servers_per_node};
 #[doc(hidden)]
 pub use server::{decoded_forms, sample_messages};
 pub use value::{StreamValue, ValueKind};

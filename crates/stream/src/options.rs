@@ -1,5 +1,6 @@
 //! Options of an output: mode, buffers, memory, durability.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use aqueduct_comm::agreement::{agree_same, hash_of};
@@ -16,11 +17,16 @@ use crate::resume_state::ResumeState;
 use crate::server::{BufferGrant, ComputeGroup, OutputClient};
 use crate::target::{FileTarget, OutputTarget};
 use crate::write::buffer_limits::{BufferLimits, OutputMemory};
+use crate::write::chunk_spill::SpillOptions;
+use crate::write::free_cores;
 use crate::write::mode_policy::{DataDistribution, ModeChoice, OutputMode};
 
 /// Buffers that gathering needs: two for bytes that are passed in other portions than they were packed, two windows,
 /// and one for bytes of members that are not contiguous in a window.
 pub(crate) const GATHERING: usize = 5;
+
+/// Buffers that spilling needs: one for a chunk on its way to the file, one for a chunk on its way back.
+const SPILLING: usize = 2;
 
 /// The smallest slot in bytes, if memory allows it: the lists of a step may be of any size.
 const SYMMETRIC: u64 = 1 << 20;
@@ -52,6 +58,9 @@ pub struct Options {
     pub(crate) pinned: Vec<usize>,
     group: Option<usize>,
     compute_group: Option<ComputeGroup>,
+    server_memory_only: bool,
+    free_cores: bool,
+    spill: Option<SpillOptions>,
 }
 
 impl Default for Options {
@@ -65,6 +74,9 @@ impl Default for Options {
             pinned: Vec::new(),
             group: None,
             compute_group: None,
+            server_memory_only: false,
+            free_cores: false,
+            spill: None,
         }
     }
 }
@@ -127,6 +139,24 @@ impl Options {
         self
     }
 
+    /// Binds the I/O thread of each rank to a processor that no rank of its node is bound to: one of an idle core, else the
+    /// sibling (SMT) of the rank's own processor, else any other. If no rank is bound, or all processors are in use, the
+    /// system places the thread. [`pin`](Self::pin) has priority.
+    #[must_use]
+    pub fn free_cores(mut self) -> Self {
+        self.free_cores = true;
+        self
+    }
+
+    /// Chunks that find no buffer are stored in a file in this folder, of up to `bytes` bytes for each rank, until the I/O
+    /// thread takes them: `commit` waits for the medium only when that is full too. For a local disk that is faster than the
+    /// medium. The file has no name; two more chunks of memory are needed. Without effect where no I/O thread writes.
+    #[must_use]
+    pub fn spill(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
+        self.spill = Some(SpillOptions { folder: folder.into(), bytes });
+        self
+    }
+
     /// The number of ranks of a group in which a leader writes; the default is consecutive ranks of a node.
     #[must_use]
     pub fn group(mut self, ranks: usize) -> Self {
@@ -139,6 +169,14 @@ impl Options {
     #[must_use]
     pub fn served_by(mut self, compute: &ComputeGroup) -> Self {
         self.compute_group = Some(compute.clone());
+        self
+    }
+
+    /// Clients of servers have no buffers of their own: each chunk is sent into the memory of the server, which holds it until
+    /// it is written. For programs that need all memory of the compute ranks.
+    #[must_use]
+    pub fn server_memory_only(mut self) -> Self {
+        self.server_memory_only = true;
         self
     }
 
@@ -170,6 +208,7 @@ impl Options {
         let lost = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
         let mode = self.choose_mode(comm, &declared).map_err(lost)?;
         let extra = if mode.gather { GATHERING } else { 0 };
+        let extra = if self.spill.is_some() && mode.thread { extra + SPILLING } else { extra };
         let limits = agree(comm, "create", name, self.limits(comm, name, extra));
         let mut limits = BufferLimits { expected: declared.bytes_of_a_step(), ..limits? };
         if mode.gather {
@@ -185,7 +224,9 @@ impl Options {
         } else {
             target(&own, &declared)?
         };
-        Output::local(mode, (comm, &own, name), declared, target, &self.pinned, memory)
+        let found = if self.free_cores { free_cores::find(comm).map_err(lost)? } else { Vec::new() };
+        let pinned = if self.pinned.is_empty() { &found } else { &self.pinned };
+        Output::local(mode, (comm, &own, name), declared, target, (pinned, self.spill.as_ref()), memory)
     }
 
     /// Continues a stream file after a restart, from the states that a checkpoint has ([`Output::state`]): each rank passes
@@ -304,7 +345,8 @@ impl Options {
         let limits = BufferLimits { capacity: slot, ..limits };
         let memory = limits.join(comm, slot);
         // Slots are allocated now: the first one is a part of the minimum, the others as far as there is memory.
-        let slots = (0..limits.chunks(largest)).take_while(|_| memory.budget.take(slot)).count().max(1);
+        let wanted = if self.server_memory_only { 0 } else { limits.chunks(largest) };
+        let slots = (0..wanted).take_while(|_| memory.budget.take(slot)).count().max(wanted.min(1));
         let room = BufferGrant { slots: slots as u32, slot, allowance: 0 };
         let client = OutputClient::open(compute, name, &declared, self.durable_every, room);
         let client = Arc::new(agree(comm, "create", name, client)?);
@@ -353,7 +395,14 @@ impl Options {
     /// The agreed outcome `mine`; an error if the options differ between ranks. Collective.
     fn check_same(&self, comm: &Comm, name: &str, mine: Result<()>) -> Result<()> {
         let Self { mode, durable_every, group, plan, .. } = self;
-        let options = hash_of(&(*mode as u64, durable_every, group, self.compute_group.is_some(), plan));
+        let options = hash_of(&(
+            *mode as u64,
+            durable_every,
+            group,
+            self.compute_group.is_some(),
+            plan,
+            self.free_cores,
+        ));
         let what = "mode, group, servers, durability, number of steps or replacement";
         agree_same(comm, "create", name, mine, what, Some(options), []).map(|((), [])| ())
     }

@@ -19,6 +19,7 @@ use crate::server::OutputClient;
 use crate::target::{BatchEntry, OutputTarget, StepBatch};
 use crate::value::{StreamValue, ValueKind};
 use crate::write::buffer_limits::OutputMemory;
+use crate::write::chunk_spill::SpillOptions;
 use crate::write::mode_policy::{ModeChoice, OutputMode};
 use crate::write::progress::{OutputProgress, ProgressCell, Receipt, RemoteProgress};
 use crate::write::writer::StreamWriter;
@@ -66,6 +67,8 @@ pub struct OutputReport {
     pub memory_cap: u64,
     /// The memory of reductions in bytes.
     pub reduction_memory: u64,
+    /// Bytes that found no buffer and were spilled to a local disk.
+    pub spilled: u64,
     /// The time between commits: from the return of each `commit` to the next call.
     pub computing: Duration,
     /// The time that the program spent in `commit`.
@@ -93,17 +96,17 @@ impl Output {
         (comm, own, name): (&Comm, &Comm, &str),
         declaration: Arc<Declaration>,
         target: Box<dyn OutputTarget>,
-        pinned: &[usize],
+        (pinned, spill): (&[usize], Option<&SpillOptions>),
         memory: OutputMemory,
     ) -> Result<Self> {
         let progress = Arc::new(ProgressCell::default());
         progress.set_persistent(target.is_persistent());
         let name: Arc<str> = name.into();
-        let pinned = mode.thread.then_some(pinned);
-        let writer = StreamWriter::local((&name, own), target, &progress, &memory, pinned);
+        let thread = mode.thread.then_some((pinned, spill));
+        let writer = StreamWriter::local((&name, own), target, &progress, &memory, thread);
         let writer = writer.map_err(|error| {
             let detail = format!(
-                "the I/O thread could not be started: {error}; use the blocking mode, or other processors"
+                "the I/O thread could not be started: {error}; use the blocking mode, or other processors, or another folder to spill to"
             );
             Error::new(Kind::Unsupported, "create", &name, detail)
         });
@@ -237,6 +240,7 @@ impl Output {
             memory_peak: 0,
             memory_cap: self.memory.cap,
             reduction_memory: kept,
+            spilled: self.writer.spilled(),
             computing: self.totals.computing,
             in_commit: self.totals.in_commit,
             writing: Duration::ZERO,

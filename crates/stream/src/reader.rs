@@ -8,6 +8,7 @@ mod step_predictor;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use aqueduct_comm::Comm;
 use aqueduct_file::layout::Layout;
 use aqueduct_file::{File, View};
 
@@ -15,7 +16,7 @@ use crate::declare::box_layout::box_layout;
 use crate::declare::stream_info::StreamInfo;
 use crate::error::{Error, Kind, Result};
 use crate::steps_file::checksum_matches;
-use crate::steps_format::{ABSENT, StepRecord};
+use crate::steps_format::{ABSENT, StepRecord, StepsHeader};
 use crate::value::StreamValue;
 use aqueduct_file::hyperslab::Hyperslab;
 use prefetcher::{Prefetcher, ValueLocation};
@@ -23,7 +24,7 @@ use prefetcher::{Prefetcher, ValueLocation};
 pub use objects::StepObjects;
 pub use prefetcher::PrefetchStats;
 
-/// A stream file that is open for reading: a snapshot of the time when it was opened.
+/// A stream file that is open for reading: a snapshot of the time when it was opened, or last [refreshed](Self::refresh).
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -49,7 +50,9 @@ pub use prefetcher::PrefetchStats;
 /// ```
 pub struct Reader {
     name: Arc<str>,
+    comm: Comm,
     data: File,
+    header: StepsHeader,
     streams: Vec<StreamInfo>,
     points: Vec<Vec<u64>>,
     records: Vec<StepRecord>,

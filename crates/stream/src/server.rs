@@ -51,4 +51,4 @@ pub(crate) use self::client::OutputClient;
 pub use self::dispatcher::ServerReport;
 pub(crate) use self::protocol::BufferGrant;
 pub use self::protocol::{decoded_forms, sample_messages};
-pub use self::split::{ComputeGroup, Role, Server, split_io_servers};
+pub use self::split::{ComputeGroup, Role, Server, split_io_servers, split_io_servers_per_node};

@@ -24,30 +24,12 @@ pub(crate) struct StepsFileContents {
     pub(crate) header: StepsHeader,
     pub(crate) abouts: Vec<StreamInfo>,
     pub(crate) points: Vec<Vec<u64>>,
-    /// None for a record that is not valid.
-    pub(crate) records: Vec<Option<StepRecord>>,
-    /// The number of durable records.
-    pub(crate) durable: u64,
 }
 
 pub(crate) fn read_steps_file(name: &str, steps: &File) -> Result<StepsFileContents> {
     let refuse = |kind, detail: String| Error::new(kind, "open", name, detail);
     let size = steps.size()?;
-    let unit = read(steps, 0, UNIT.min(size))?;
-    let header = StepsHeader::decode(&unit).map_err(|problem| match problem {
-        StepsHeaderError::Empty => {
-            let detail = "the program ended before it had begun to write; there is nothing to read";
-            refuse(Kind::Incomplete, detail.to_owned())
-        }
-        StepsHeaderError::Damaged => {
-            let detail = "its .steps does not begin with the header of a stream file: it is torn, or another kind of file";
-            refuse(Kind::Damaged, detail.to_owned())
-        }
-        StepsHeaderError::Version(version) => {
-            let detail = format!("it has version {version} of the format, written by a later version of this library; use that one");
-            refuse(Kind::UnknownVersion, detail)
-        }
-    })?;
+    let header = read_header(name, steps)?;
     let damaged = |what: &str| refuse(Kind::Damaged, format!("{what} of its .steps is damaged"));
     if header.description_length > LONGEST.min(size) {
         return Err(damaged("the description"));
@@ -68,9 +50,7 @@ pub(crate) fn read_steps_file(name: &str, steps: &File) -> Result<StepsFileConte
         return Err(damaged("the description"));
     }
     let points = find_points(steps, &header, &abouts, size)?.ok_or_else(|| damaged("the table of points"))?;
-    let records = find_records(steps, &header, abouts.len(), 0)?;
-    let durable = records.iter().flatten().map(|record| record.durable.min(record.number)).max().unwrap_or(0);
-    Ok(StepsFileContents { header, abouts, points, records, durable })
+    Ok(StepsFileContents { header, abouts, points })
 }
 
 fn makes_sense(about: &StreamInfo) -> bool {
@@ -126,24 +106,49 @@ fn find_points(
     Ok((total == header.tables_sum).then_some(tables))
 }
 
-/// All records from this number up to the end of the file.
-pub(crate) fn find_records(
-    steps: &File,
-    header: &StepsHeader,
-    streams: usize,
-    first: u64,
-) -> Result<Vec<Option<StepRecord>>> {
-    let size = steps.size()?;
-    let each = record_size(streams) as u64;
-    // A torn last record counts: it was being written.
-    let count = size.saturating_sub(header.records).div_ceil(each);
-    let mut records = Vec::new();
-    for number in first..count {
-        let at = header.records + number * each;
-        let bytes = read(steps, at, each.min(size - at))?;
-        records.push(StepRecord::decode(&bytes, header.id, number, streams));
+/// The bytes of the records from this number up to the end of the file.
+pub(crate) fn record_bytes(steps: &File, header: &StepsHeader, first: u64) -> Result<Vec<u8>> {
+    let start =
+        header.records.saturating_add(first.saturating_mul(record_size(header.streams as usize) as u64));
+    read(steps, start, steps.size()?.saturating_sub(start))
+}
+
+/// Records from this number on; none for one that is not valid. A torn last record counts: it was being written.
+pub(crate) fn decode_records(bytes: &[u8], header: &StepsHeader, first: u64) -> Vec<Option<StepRecord>> {
+    let streams = header.streams as usize;
+    let records = (first..).zip(bytes.chunks(record_size(streams)));
+    records.map(|(number, bytes)| StepRecord::decode(bytes, header.id, number, streams)).collect()
+}
+
+/// The number of durable records that these records know of.
+pub(crate) fn durable_records(records: &[Option<StepRecord>]) -> u64 {
+    records.iter().flatten().map(|record| record.durable.min(record.number)).max().unwrap_or(0)
+}
+
+/// The header alone: the description and the points of a file do not change.
+pub(crate) fn read_header(name: &str, steps: &File) -> Result<StepsHeader> {
+    let unit = read(steps, 0, UNIT.min(steps.size()?))?;
+    StepsHeader::decode(&unit).map_err(|problem| header_error(name, problem))
+}
+
+fn header_error(name: &str, problem: StepsHeaderError) -> Error {
+    let refuse = |kind, detail: &str| Error::new(kind, "open", name, detail);
+    match problem {
+        StepsHeaderError::Empty => refuse(
+            Kind::Incomplete,
+            "the program ended before it had begun to write; there is nothing to read",
+        ),
+        StepsHeaderError::Damaged => {
+            let detail = "its .steps does not begin with the header of a stream file: it is torn, or another kind of file";
+            refuse(Kind::Damaged, detail)
+        }
+        StepsHeaderError::Version(version) => {
+            let detail = format!(
+                "it has version {version} of the format, written by a later version of this library; use that one"
+            );
+            refuse(Kind::UnknownVersion, &detail)
+        }
     }
-    Ok(records)
 }
 
 fn read(file: &File, at: u64, length: u64) -> Result<Vec<u8>> {

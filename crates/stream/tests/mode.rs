@@ -186,3 +186,30 @@ fn a_thread_is_bound_to_its_processor() {
     };
     Launch::threads(2).run(run).unwrap();
 }
+
+/// Of two processors a rank is bound to one: its I/O thread runs on the other one, of more than two on any other.
+#[test]
+fn a_thread_finds_a_processor_that_no_rank_is_bound_to() {
+    let all = rustix::thread::sched_getaffinity(None).unwrap();
+    if all.count() < 2 {
+        eprintln!("skipped: this process may use one processor only");
+        return;
+    }
+    let own = processor();
+    let run = |world: &Comm| {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(own);
+        rustix::thread::sched_setaffinity(None, &set).unwrap();
+        let (streams, key) = declare(world, LARGE);
+        let options = Options::new().replace().mode(OutputMode::Thread).free_cores();
+        let mut output = options.create_on(world, "free", &streams, |_, _| {
+            Ok(Box::new(ObservedTarget(move |_: &StepBatch| {
+                let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+                assert!(allowed.count() == 1 && !allowed.is_set(own));
+            })))
+        })?;
+        steps(world, &mut output, (key, LARGE), 1, Duration::ZERO)?;
+        output.finish().map(drop)
+    };
+    Launch::threads(2).run(run).unwrap();
+}

@@ -12,7 +12,8 @@ use std::time::Duration;
 use all_streams::{Cut, check, check_end, write};
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_stream::{
-    Durability, Error, Options, OutputMode, Reader, Role, ServerReport, Stream, Streams, split_io_servers,
+    Durability, Error, Kind, Options, OutputMode, Reader, Role, ServerReport, Stream, Streams,
+    split_io_servers, split_io_servers_per_node,
 };
 use aqueduct_testkit::blocking_device::BlockingDevice;
 use aqueduct_testkit::rng::SeededRng;
@@ -46,6 +47,55 @@ fn program(
     check(&reader, world.size() - servers, 0..STEPS);
     check_end(&reader, STEPS);
     Ok(reports)
+}
+
+/// A server on each node; with or without memory of the clients.
+#[test]
+fn a_server_per_node_writes_the_same_files() {
+    for (ranks, per_node, server_only) in
+        [(6, 2, false), (9, 3, true), (4, 4, true), (8, 4, false), (5, 5, true)]
+    {
+        let name = format!("memfs:per-node-{ranks}-{per_node}-{server_only}");
+        let cut = Cut { axis: 1, uneven: true, halo: 1 };
+        let program = |world: &Comm| {
+            let role = split_io_servers_per_node(world)?;
+            match role {
+                Role::Server(server) => {
+                    assert_eq!(server.clients(), per_node - 1);
+                    let report = server.memory(200_000).serve()?;
+                    assert!(
+                        report.failures.is_empty() && report.memory_peak <= report.memory_cap,
+                        "{report:?}"
+                    );
+                }
+                Role::Compute(compute) => {
+                    let options = Options::new().replace().served_by(&compute).memory(4000);
+                    let options = if server_only { options.server_memory_only() } else { options };
+                    let report = write(compute.comm(), &name, &options, cut, STEPS)?;
+                    assert!(report.memory_peak <= report.memory_cap, "{report:?}");
+                }
+            }
+            world.barrier()?;
+            let reader = Reader::open(world, &name)?;
+            check(&reader, ranks - ranks / per_node, 0..STEPS);
+            check_end(&reader, STEPS);
+            Ok::<_, Error>(())
+        };
+        Launch::threads(ranks).node_ranks(per_node).run(program).unwrap();
+    }
+}
+
+#[test]
+fn a_node_with_one_rank_cannot_have_a_server() {
+    let program = |world: &Comm| {
+        let error = split_io_servers_per_node(world).map(drop).unwrap_err();
+        assert!(
+            error.kind() == Kind::BadArgument && error.detail().contains("node 2 has only one rank"),
+            "{error}"
+        );
+        Ok::<_, Error>(())
+    };
+    Launch::threads(5).node_ranks(2).run(program).unwrap();
 }
 
 fn check_reports(reports: Vec<RankReport>, servers: usize, context: &str) {

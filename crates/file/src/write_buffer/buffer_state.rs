@@ -9,10 +9,10 @@ use super::footprint::{ByteSpan, Footprint};
 use super::pacing::{Pacing, SnapshotObserver};
 use super::pending_slots::{PendingSlot, PendingSlots};
 use super::pending_table::PendingWrites;
-use super::spill::SpillRing;
 use crate::error::{Error, Result};
 use crate::view::View;
 use crate::write_behind::BudgetUser;
+use crate::write_behind::SpillRing;
 
 /// With more blocks than this, the published spans are not recomputed and may be too large.
 const FEW: usize = 256;

@@ -133,6 +133,13 @@ impl Prefetcher {
         });
     }
 
+    /// Drops all requests: the file is opened again.
+    pub(super) fn clear(&mut self) {
+        for (_, fetch) in std::mem::take(&mut self.in_flight) {
+            self.abandon(fetch);
+        }
+    }
+
     fn abandon(&mut self, PrefetchRequest { request, bytes }: PrefetchRequest) {
         match request.cancel() {
             Ok(_) => self.stats.held -= bytes,

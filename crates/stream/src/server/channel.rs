@@ -144,6 +144,10 @@ pub(super) fn map_shared_slots(
     link: &Comm,
     grant: BufferGrant,
 ) -> aqueduct_comm::Result<Option<(SharedSlots, usize)>> {
+    // Without slots everything is a message into the memory of the server.
+    if grant.slots == 0 {
+        return Ok(None);
+    }
     let is_near = link.node_of(link.rank()) == link.node_of(SERVER);
     let Some(near) = link.split(is_near.then_some(0), 0)? else { return Ok(None) };
     if near.size() < 2 {

@@ -50,9 +50,49 @@ pub fn split_io_servers(world: &Comm, servers: usize) -> Result<Role> {
     let (allowed, count) = (check_server_count(world, servers), Some(servers as u64));
     agree_same(world, "split", "the ranks", allowed, "number of servers", count, [])?;
     let (part, serves) = part(world.rank(), world.size(), servers);
-    let kind = world.split(Some(u32::from(serves)), 0).map_err(lost)?;
+    divide(world, (part, serves), servers).map_err(lost)
+}
+
+/// Splits one I/O server off the ranks of each node, wherever the launcher has placed them: the last rank of a node serves the
+/// others of its node, so that all data goes through shared memory. The compute ranks are numbered node by node in
+/// [`ComputeGroup::comm`]. Fails if a node has only one rank. Collective.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_stream::{Role, split_io_servers_per_node};
+///
+/// // Three nodes of two ranks.
+/// Launch::threads(6).node_ranks(2).run(|world| {
+///     match split_io_servers_per_node(world)? {
+///         Role::Server(server) => assert_eq!((server.clients(), server.serve()?.outputs), (1, 0)),
+///         Role::Compute(compute) => assert_eq!((compute.comm().size(), compute.servers()), (3, 3)),
+///     }
+///     Ok::<_, aqueduct_stream::Error>(())
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+pub fn split_io_servers_per_node(world: &Comm) -> Result<Role> {
+    let lost = |error: aqueduct_comm::Error| Error::from_comm("split", "the ranks", &error);
+    let nodes = world.node_count();
+    let alone = (0..nodes).find(|node| world.ranks_of_node(*node).len() < 2);
+    let two_on_each = alone.map_or(Ok(()), |node| {
+        let detail = format!("node {node} has only one rank, which cannot compute and serve; start two ranks on each node at least");
+        Err(Error::new(Kind::BadArgument, "split", "the ranks", detail))
+    });
+    let allowed = two_on_each.and_then(|()| check_server_count(world, nodes));
+    agree_same(world, "split", "the ranks", allowed, "number of nodes", Some(nodes as u64), [])?;
+    let node = world.node_of(world.rank());
+    let serves = world.ranks_of_node(node).last() == Some(&world.rank());
+    divide(world, (node as u32, serves), nodes).map_err(lost)
+}
+
+/// Divides the ranks into parts, of which the rank that `serves` is the server. Collective.
+fn divide(world: &Comm, (part, serves): (u32, bool), servers: usize) -> aqueduct_comm::Result<Role> {
+    // Part by part, so that the clients of a server follow one another: lists are stored in the order of the ranks.
+    let order = i64::from(part) * world.size() as i64 + world.rank() as i64;
+    let kind = world.split(Some(u32::from(serves)), order)?;
     // The server comes first.
-    let link = world.split(Some(part), i64::from(!serves)).map_err(lost)?;
+    let link = world.split(Some(part), i64::from(!serves))?;
     let (comm, link) = kind.zip(link).expect("every rank has a kind and a part");
     Ok(if serves {
         Role::Server(Server { servers: comm, link, memory: None, pinned: Vec::new() })

@@ -5,7 +5,7 @@ use aqueduct_file::File;
 use crate::declare::declaration::Declaration;
 use crate::declare::stream_info::StreamInfo;
 use crate::error::{Error, Kind, Result};
-use crate::steps_file::{StepsFileContents, checksum_matches, read_steps_file};
+use crate::steps_file::{checksum_matches, decode_records, durable_records, read_steps_file, record_bytes};
 use crate::steps_format::{RecordType, StepRecord};
 
 /// The place in a stream file after a number of steps.
@@ -44,7 +44,8 @@ impl ResumePoint {
                 return refuse(Kind::BadArgument, detail.to_owned());
             }
         }
-        let kept = kept_records(&found, step);
+        let records = decode_records(&record_bytes(steps, &found.header, 0)?, &found.header, 0);
+        let kept = kept_records(&records, step);
         let expected = batches_before(&found.abouts, step);
         if kept.len() as u64 != expected {
             let detail = format!(
@@ -53,7 +54,7 @@ impl ResumePoint {
             );
             return refuse(Kind::Incomplete, detail);
         }
-        for record in kept.iter().skip(found.durable as usize) {
+        for record in kept.iter().skip(durable_records(&records) as usize) {
             if !checksum_matches(data, &found.abouts, record, None)? {
                 let detail = format!("the data of step {} does not match its checksum", record.step);
                 return refuse(Kind::Incomplete, detail);
@@ -65,9 +66,9 @@ impl ResumePoint {
 }
 
 /// The records of the steps before `step`, as far as they are valid.
-fn kept_records(found: &StepsFileContents, step: u64) -> Vec<&StepRecord> {
+fn kept_records(records: &[Option<StepRecord>], step: u64) -> Vec<&StepRecord> {
     let is_kept = |record: &&StepRecord| record.record_type == RecordType::Step && record.step < step;
-    found.records.iter().map_while(Option::as_ref).take_while(is_kept).collect()
+    records.iter().map_while(Option::as_ref).take_while(is_kept).collect()
 }
 
 /// The number of batches of the first `steps` steps: steps in which no stream is stored have none.

@@ -10,9 +10,10 @@ use aqueduct_comm::{Comm, Op};
 use aqueduct_file::write_behind::{BackgroundQueue, BudgetUser, JobContext, catch_panic};
 
 use crate::error::{Error, Kind, Result};
-use crate::pack::packer::Packer;
+use crate::pack::packer::{PackError, Packer};
 use crate::target::{ChunkSource, OutputTarget, StepBatch};
 use crate::write::buffer_limits::{BufferLimits, OutputMemory};
+use crate::write::chunk_spill::{ChunkSpill, SpillOptions, SpilledChunk};
 use crate::write::progress::ProgressCell;
 use crate::write::stall_limit::{STALL_LIMIT, stalled};
 use crate::write::thread_affinity;
@@ -34,6 +35,17 @@ struct IoThreadShared {
     memory: Arc<BudgetUser>,
     /// Buffers that hold chunks which are not written.
     in_use: AtomicUsize,
+    /// The file of chunks that find no buffer.
+    spill: Option<ChunkSpill>,
+}
+
+/// A chunk on its way to the thread.
+enum SubmittedChunk {
+    /// A buffer, and the bytes of it that are used.
+    Buffered(Vec<u8>, usize),
+    Spilled(SpilledChunk),
+    /// Memory that belongs to no buffer.
+    Copied(Vec<u8>, usize),
 }
 
 /// What only the thread uses.
@@ -53,9 +65,10 @@ impl StreamIoThread {
         target: Box<dyn OutputTarget>,
         progress: &Arc<ProgressCell>,
         memory: &OutputMemory,
-        pinned: &[usize],
+        (pinned, spill): (&[usize], Option<&SpillOptions>),
     ) -> std::io::Result<Self> {
         prefault_buffers(memory);
+        let spill = spill.map(|spill| ChunkSpill::new(&spill.folder, spill.bytes)).transpose()?;
         let limits = memory.limits;
         let shared = Arc::new(IoThreadShared {
             comm: comm.clone(),
@@ -64,6 +77,7 @@ impl StreamIoThread {
             target: Mutex::new(TargetState { target: Some(target), batches: 0, busy: Duration::ZERO }),
             memory: Arc::clone(&memory.budget),
             in_use: AtomicUsize::new(0),
+            spill,
         });
         let queue = thread_affinity::pinned_queue("aqueduct stream", pinned)?;
         Ok(Self { shared, queue, ended: false })
@@ -83,12 +97,10 @@ impl StreamIoThread {
         };
         let (mut job, mut outcome) = (Some(job), Ok(()));
         if let Ok(packing) = packing {
+            let mut scratch = Vec::new();
             for _ in 0..count.unwrap_or(0) {
-                let mut buffer = self.take_buffer(packing);
-                let filled = packing.fill(&mut buffer);
-                // Values that cannot be copied become an empty chunk, which is an error of this rank.
-                let length = *filled.as_ref().unwrap_or(&0);
-                let _ = sender.send((buffer, length));
+                let (chunk, filled) = self.pack_chunk(packing, &mut scratch);
+                let _ = sender.send(chunk);
                 // With its first chunk: a thread that is woken earlier only competes for the core.
                 job.take().into_iter().for_each(|job| self.submit(job));
                 outcome = outcome.and(filled.map(drop));
@@ -108,6 +120,11 @@ impl StreamIoThread {
                 Ok(Some(target))
             });
         });
+    }
+
+    /// Bytes of chunks that were spilled.
+    pub(crate) fn spilled(&self) -> u64 {
+        self.shared.spill.as_ref().map_or(0, ChunkSpill::bytes)
     }
 
     /// Ends the output and the thread; the time spent writing.
@@ -152,16 +169,39 @@ impl StreamIoThread {
         let _ = self.queue.submit(job);
     }
 
-    /// A buffer for the next chunk; waits until one is free or there is memory for it.
-    fn take_buffer(&self, packing: &Packer<'_>) -> Vec<u8> {
+    /// Packs the next chunk into a buffer, or, if none is free, into the spill file. Waits if there is neither a buffer nor
+    /// room in the file.
+    fn pack_chunk(
+        &self,
+        packing: &mut Packer<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> (SubmittedChunk, Result<usize, PackError>) {
         let (shared, length) = (&self.shared, packing.next_length());
         let most = shared.limits.chunks(packing.size());
         loop {
             let returns = shared.memory.returns();
             let is_free = shared.in_use.load(Ordering::Relaxed) < most;
-            if let Some(buffer) = is_free.then(|| shared.memory.take_buffer(length)).flatten() {
+            if let Some(mut buffer) = is_free.then(|| shared.memory.take_buffer(length)).flatten() {
                 shared.in_use.fetch_add(1, Ordering::Relaxed);
-                return buffer;
+                let filled = packing.fill(&mut buffer);
+                // Values that cannot be copied become an empty chunk, which is an error of this rank.
+                let used = *filled.as_ref().unwrap_or(&0);
+                return (SubmittedChunk::Buffered(buffer, used), filled);
+            }
+            if let Some(spill) = &shared.spill
+                && let Some(room) = spill.take(length)
+            {
+                let filled = packing.fill(scratch);
+                let Ok(used) = filled else {
+                    spill.cancel(&room);
+                    return (SubmittedChunk::Copied(Vec::new(), 0), filled);
+                };
+                // Without space on the disk the chunk stays in memory, and no other one is spilled.
+                let chunk = match spill.store(&room, &scratch[..used]) {
+                    Ok(()) => SubmittedChunk::Spilled(room),
+                    Err(_) => SubmittedChunk::Copied(std::mem::take(scratch), used),
+                };
+                return (chunk, Ok(used));
             }
             shared.memory.wait(returns);
         }
@@ -180,6 +220,15 @@ impl Drop for StreamIoThread {
 impl IoThreadShared {
     fn target(&self) -> MutexGuard<'_, TargetState> {
         self.target.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frees the memory of a chunk that is not written.
+    fn discard(&self, chunk: SubmittedChunk) {
+        match (chunk, &self.spill) {
+            (SubmittedChunk::Buffered(buffer, _), _) => self.release(buffer),
+            (SubmittedChunk::Spilled(room), Some(spill)) => spill.discard(&room),
+            (SubmittedChunk::Spilled(_) | SubmittedChunk::Copied(..), _) => {}
+        }
     }
 
     fn release(&self, buffer: Vec<u8>) {
@@ -231,7 +280,7 @@ impl IoThreadShared {
         context: &JobContext<'_>,
         batch: &StepBatch,
         count: Result<u64, Error>,
-        chunks: &Receiver<(Vec<u8>, usize)>,
+        chunks: &Receiver<SubmittedChunk>,
     ) {
         self.attempt(Some(batch.step), |mut target| {
             if batch.entries.is_empty() {
@@ -239,7 +288,8 @@ impl IoThreadShared {
                 return Ok(Some(target));
             }
             self.agree_on_job(context)?;
-            let mut source = QueuedChunks { shared: self, count, chunks, given: 0, current: None };
+            let mut source =
+                QueuedChunks { shared: self, count, chunks, given: 0, current: None, loaded: Vec::new() };
             target.write(batch, &mut source)?;
             drop(source);
             self.progress.update(|progress| progress.visible = batch.step + 1);
@@ -254,7 +304,7 @@ impl IoThreadShared {
             Ok(Some(target))
         });
         // The chunks that a failure has left: the rank waits for their buffers.
-        chunks.iter().for_each(|(buffer, _)| self.release(buffer));
+        chunks.iter().for_each(|chunk| self.discard(chunk));
     }
 
     fn sync(&self, target: &mut dyn OutputTarget) -> Result<()> {
@@ -268,10 +318,12 @@ impl IoThreadShared {
 struct QueuedChunks<'a> {
     shared: &'a IoThreadShared,
     count: Result<u64, Error>,
-    chunks: &'a Receiver<(Vec<u8>, usize)>,
+    chunks: &'a Receiver<SubmittedChunk>,
     given: u64,
-    /// The chunk that is being written: its buffer is free when the next one is requested.
-    current: Option<(Vec<u8>, usize)>,
+    /// The chunk that is being written, in memory: its buffer is free when the next one is requested.
+    current: Option<SubmittedChunk>,
+    /// The memory for chunks of the spill file.
+    loaded: Vec<u8>,
 }
 
 impl ChunkSource for QueuedChunks<'_> {
@@ -284,14 +336,12 @@ impl ChunkSource for QueuedChunks<'_> {
     }
 
     fn next(&mut self) -> Result<&[u8]> {
-        if let Some((buffer, _)) = self.current.take() {
-            self.shared.release(buffer);
-        }
+        self.release();
         if self.given == *self.count.as_ref().map_err(Clone::clone)? {
             return Ok(&[]);
         }
         self.given += 1;
-        self.current = self.chunks.recv().ok();
+        self.current = self.receive()?;
         if self.current().is_empty() {
             let detail = "its rank could not pass all chunks of the step";
             return Err(Error::new(Kind::BadArgument, "write", "the output", detail));
@@ -300,15 +350,43 @@ impl ChunkSource for QueuedChunks<'_> {
     }
 
     fn current(&self) -> &[u8] {
-        self.current.as_ref().map_or(&[], |(buffer, length)| &buffer[..*length])
+        match &self.current {
+            Some(SubmittedChunk::Buffered(buffer, length) | SubmittedChunk::Copied(buffer, length)) => {
+                &buffer[..*length]
+            }
+            Some(SubmittedChunk::Spilled(_)) | None => &[],
+        }
+    }
+}
+
+impl QueuedChunks<'_> {
+    /// The next chunk, in memory.
+    fn receive(&mut self) -> Result<Option<SubmittedChunk>> {
+        let chunk = self.chunks.recv().ok();
+        let (Some(SubmittedChunk::Spilled(room)), Some(spill)) = (&chunk, &self.shared.spill) else {
+            return Ok(chunk);
+        };
+        let mut loaded = std::mem::take(&mut self.loaded);
+        spill.load(room, &mut loaded).map_err(|error| {
+            let detail = format!("a chunk of the step cannot be read from the spill file: {error}");
+            Error::new(Kind::Io, "write", "the output", detail)
+        })?;
+        let length = loaded.len();
+        Ok(Some(SubmittedChunk::Copied(loaded, length)))
+    }
+
+    fn release(&mut self) {
+        match self.current.take() {
+            Some(SubmittedChunk::Copied(memory, _)) => self.loaded = memory,
+            Some(chunk) => self.shared.discard(chunk),
+            None => {}
+        }
     }
 }
 
 impl Drop for QueuedChunks<'_> {
     fn drop(&mut self) {
-        if let Some((buffer, _)) = self.current.take() {
-            self.shared.release(buffer);
-        }
+        self.release();
     }
 }
 

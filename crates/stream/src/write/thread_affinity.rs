@@ -29,3 +29,16 @@ fn pin(cpus: &[usize]) -> io::Result<()> {
     cpus.iter().for_each(|cpu| set.set(*cpu));
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
+
+/// The processors on which this thread may run.
+pub(crate) fn allowed() -> Vec<usize> {
+    let set = rustix::thread::sched_getaffinity(None);
+    set.map_or(Vec::new(), |set| {
+        (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+    })
+}
+
+/// True if threads of this process can be bound to a processor: a thread tries it.
+pub(crate) fn can_bind(cpu: usize) -> bool {
+    std::thread::spawn(move || pin(&[cpu]).is_ok()).join().unwrap_or(false)
+}

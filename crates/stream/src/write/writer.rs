@@ -11,6 +11,7 @@ use crate::error::{Error, Kind, Result};
 use crate::pack::packer::Packer;
 use crate::target::{ChunkSource, OutputTarget, StepBatch};
 use crate::write::buffer_limits::OutputMemory;
+use crate::write::chunk_spill::SpillOptions;
 use crate::write::io_thread::StreamIoThread;
 use crate::write::progress::ProgressCell;
 use crate::write::stall_limit::{STALL_LIMIT, stalled};
@@ -70,17 +71,19 @@ struct InlineWriter {
 }
 
 impl StreamWriter {
-    /// The program writes; or, with `pinned`, an I/O thread on these processors (any, if empty).
+    /// The program writes; or, with `thread`, an I/O thread on these processors (any, if empty), which may spill.
     pub(crate) fn local(
         (name, comm): (&Arc<str>, &Comm),
         target: Box<dyn OutputTarget>,
         progress: &Arc<ProgressCell>,
         memory: &OutputMemory,
-        pinned: Option<&[usize]>,
+        thread: Option<(&[usize], Option<&SpillOptions>)>,
     ) -> std::io::Result<Self> {
-        let backend = match pinned {
+        let backend = match thread {
             None => WriterBackend::Inline(InlineWriter::new(target, memory)),
-            Some(cpus) => WriterBackend::Thread(StreamIoThread::start(comm, target, progress, memory, cpus)?),
+            Some(thread) => {
+                WriterBackend::Thread(StreamIoThread::start(comm, target, progress, memory, thread)?)
+            }
         };
         Ok(Self::new((name, comm), backend, progress))
     }
@@ -131,6 +134,14 @@ impl StreamWriter {
                 let _ = self.settle(outcome);
             }
             None => {}
+        }
+    }
+
+    /// Bytes of chunks that were spilled.
+    pub(crate) fn spilled(&self) -> u64 {
+        match &self.backend {
+            Some(WriterBackend::Thread(thread)) => thread.spilled(),
+            _ => 0,
         }
     }
 

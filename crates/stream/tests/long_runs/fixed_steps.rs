@@ -1,10 +1,13 @@
 //! HDF5 and netCDF files of a known number of steps: names, shapes, attributes and values; marks after a kill.
 
 use std::process::Command;
+use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
+use aqueduct_device::layers::TraceDevice;
+use aqueduct_device::{MemFs, Operation, register_device};
 use aqueduct_formats::Selection;
-use aqueduct_formats::hdf5::{DatasetId, Hdf5Attribute, Hdf5CreateOptions, Hdf5File, Hdf5OpenOptions};
+use aqueduct_formats::hdf5::{DatasetId, Hdf5Attribute, Hdf5File, Hdf5OpenOptions};
 use aqueduct_formats::netcdf::NetcdfOpenOptions;
 use aqueduct_stream::target::Hdf5Target;
 use aqueduct_stream::{Error, Hyperslab, Options, OutputMode, Role, Stream, Streams, split_io_servers};
@@ -128,12 +131,15 @@ pub(crate) fn check_netcdf(name: &str) {
     Launch::threads(1).run(check).unwrap();
 }
 
-/// Many boxes and steps: one definition, and a sync where one is asked for.
+/// Many boxes and steps: in a step each rank writes at most once; syncs and marks only where they are asked for.
 #[test]
 fn a_step_has_neither_a_definition_nor_a_sync() {
     const BOXES: u64 = 64;
+    const STEPS: u64 = 200;
+    let device = Arc::new(TraceDevice::new(Arc::new(MemFs::new())));
+    register_device("counted-steps", Arc::<TraceDevice>::clone(&device)).unwrap();
     let count = |durable_every: Option<u64>| {
-        let name = format!("memfs:counted-{durable_every:?}.h5");
+        let name = format!("counted-steps:{durable_every:?}.h5");
         let program = |world: &Comm| {
             let mut streams = Streams::new();
             let half = BOXES / 2;
@@ -141,35 +147,35 @@ fn a_step_has_neither_a_definition_nor_a_sync() {
             let boxes = (0..BOXES).map(|row| Hyperslab::new([row, 2], [1, 4]));
             let stream = Stream::array("p", [BOXES, 8]).block(block.0, block.1).cuboids(boxes);
             let key = streams.add::<f32>(stream);
-            let options = Options::new().mode(OutputMode::Blocking).steps(200);
+            let options = Options::new().mode(OutputMode::Blocking).steps(STEPS);
             let options = durable_every.map_or(options.clone(), |every| options.durable_every(every));
-            let mut before = (0, 0);
             let mut output = options.create_on(world, &name, &streams, |comm, declared| {
-                let file = Hdf5CreateOptions::new().create(comm, &name)?;
-                Ok(Box::new(Hdf5Target::write_into(comm, file, declared)?))
+                Ok(Box::new(Hdf5Target::create(comm, &name, declared)?))
             })?;
-            for step in 0..200u64 {
+            world.barrier()?;
+            device.take_events();
+            world.barrier()?;
+            for step in 0..STEPS {
                 output.step()?.put(key, &vec![step as f32; 8 * half as usize]).commit()?;
-                if step == 0 {
-                    before =
-                        (size_of_file(&name), aqueduct_file::File::open(&world.comm_self(), &name)?.size()?);
-                }
             }
-            let after = size_of_file(&name);
-            assert_eq!(before.0, after, "no definition extends the file");
-            let durable = output.progress();
+            world.barrier()?;
+            let events = if world.rank() == 0 { device.take_events() } else { Vec::new() };
+            world.barrier()?;
             output.finish()?;
-            Ok::<_, Error>(durable.visible)
+            Ok::<_, Error>(events)
         };
-        assert_eq!(Launch::threads(2).run(program).unwrap(), [200, 200]);
+        let events = Launch::threads(2).run(program).unwrap().remove(0);
+        let number =
+            |wanted: Operation| events.iter().filter(|event| event.operation == wanted).count() as u64;
+        (number(Operation::Write), number(Operation::Sync), number(Operation::SetLen))
     };
-    count(None);
-    count(Some(50));
-}
-
-fn size_of_file(name: &str) -> u64 {
-    let size = |world: &Comm| aqueduct_file::File::open(world, name)?.size();
-    Launch::threads(1).run(size).unwrap().remove(0)
+    let (writes, syncs, resized) = count(None);
+    assert!(writes <= 2 * STEPS && (syncs, resized) == (0, 0), "{writes} writes, {syncs} syncs, {resized}");
+    // Each sync is one of the data and one of the marks, by each of the two ranks at most.
+    let (more, syncs, resized) = count(Some(50));
+    let asked = STEPS / 50;
+    assert!(more <= writes + asked && resized == 0, "{more} writes instead of {writes}");
+    assert!((2 * asked..=4 * asked).contains(&syncs), "{syncs} syncs for {asked}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A ring of bytes that are allocated and released in order.
 #[derive(Clone, Debug)]
-pub(crate) struct SpillRing {
+pub struct SpillRing {
     size: u64,
     /// The offset of the oldest byte.
     start: u64,
@@ -17,12 +17,13 @@ pub(crate) struct SpillRing {
 }
 
 impl SpillRing {
-    pub(crate) fn new(size: u64) -> Self {
+    /// An empty ring of this number of bytes.
+    pub fn new(size: u64) -> Self {
         Self { size, start: 0, used: 0 }
     }
 
     /// Allocates up to so many contiguous bytes after all others; none if the ring is full.
-    pub(crate) fn take(&mut self, wanted: u64) -> Range<u64> {
+    pub fn take(&mut self, wanted: u64) -> Range<u64> {
         if self.used == self.size || self.size == 0 {
             return 0..0;
         }
@@ -34,12 +35,12 @@ impl SpillRing {
     }
 
     /// The newest bytes were not used after all.
-    pub(crate) fn take_back(&mut self, bytes: u64) {
+    pub fn take_back(&mut self, bytes: u64) {
         self.used -= bytes;
     }
 
     /// The oldest bytes are free again.
-    pub(crate) fn give(&mut self, bytes: u64) {
+    pub fn give(&mut self, bytes: u64) {
         self.used -= bytes;
         self.start = if self.used == 0 { 0 } else { (self.start + bytes) % self.size };
     }
@@ -47,13 +48,13 @@ impl SpillRing {
 
 /// The file.
 #[derive(Debug)]
-pub(crate) struct SpillFile {
+pub struct SpillFile {
     file: File,
 }
 
 impl SpillFile {
     /// A new file in a folder; it is gone when it is closed.
-    pub(crate) fn new(folder: &Path) -> io::Result<Self> {
+    pub fn new(folder: &Path) -> io::Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!(".aqueduct-spill-{}-{number}", std::process::id()));
@@ -63,11 +64,13 @@ impl SpillFile {
         Ok(Self { file })
     }
 
-    pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+    /// Writes all bytes.
+    pub fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, at)
     }
 
-    pub(crate) fn read(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+    /// Fills `bytes`; an error if they were not written before.
+    pub fn read(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(bytes, at)
     }
 }
