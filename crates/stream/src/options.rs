@@ -270,6 +270,10 @@ impl Options {
         streams: &Streams,
         states: &[ResumeState],
     ) -> Result<Output> {
+        if let (OutputMode::Auto | OutputMode::Servers, Some(_)) = (self.mode, &self.compute_group) {
+            let detail = "an output that servers write cannot be continued; use another mode after a restart";
+            return Err(Error::new(Kind::Unsupported, "resume", name, detail));
+        }
         let (options, step) = self.resuming(comm, name, streams, states)?;
         let mut output = options.create(comm, name, streams)?;
         output.restore(comm, step, states)?;
