@@ -53,6 +53,7 @@ pub use aqueduct_formats::hdf5;
 pub use aqueduct_formats::netcdf;
 pub use aqueduct_mardyn as mardyn;
 pub use aqueduct_stream as stream;
+pub use aqueduct_tunnel as tunnel;
 #[cfg(feature = "ndarray")]
 pub use ndarray;
 

@@ -10,6 +10,7 @@ mod exec;
 mod inspect;
 mod memfs;
 mod overlap;
+mod remote;
 mod scaling;
 mod standard_output;
 mod verify;
@@ -77,6 +78,21 @@ enum CliCommand {
     /// List or remove files in the memory of this node that MPI programs have left (`memfs:`)
     #[command(subcommand)]
     Memfs(memfs::MemfsCommand),
+    /// Serve memory of this machine to other machines: files of the device `tunnel:`
+    ///
+    /// Prints one line when it is ready and one when it has ended. SIGTERM and SIGINT end it orderly: no more files are opened, those of
+    /// clients are waited for (--grace), and what was only in memory is listed. A second signal ends the wait.
+    ///
+    /// Exit status: 0 if nothing was dropped, 1 if something was, 2 on failure.
+    Serve(remote::ServeMemoryArguments),
+    /// Print the state of servers of remote memory: memory, files, sessions, transferred bytes
+    Servers(remote::ServersArguments),
+    /// List the files of servers of remote memory: length and name
+    List(remote::ListArguments),
+    /// Copy a file between any devices: aqueduct copy tunnel:node1/run7 run7.nc
+    Copy(remote::CopyArguments),
+    /// Delete files of any device
+    Remove(remote::RemoveArguments),
     /// Run a benchmark
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -97,6 +113,11 @@ fn main() -> ExitCode {
         Some(CliCommand::Compare(options)) => compare::run(&options),
         Some(CliCommand::Convert(options)) => convert::run(&options),
         Some(CliCommand::Memfs(command)) => memfs::run(&command).map(|()| ExitCode::SUCCESS),
+        Some(CliCommand::Serve(options)) => remote::serve(&options),
+        Some(CliCommand::Servers(options)) => remote::servers(&options).map(|()| ExitCode::SUCCESS),
+        Some(CliCommand::List(options)) => remote::list(&options).map(|()| ExitCode::SUCCESS),
+        Some(CliCommand::Copy(options)) => remote::copy(&options).map(|()| ExitCode::SUCCESS),
+        Some(CliCommand::Remove(options)) => remote::remove(&options).map(|()| ExitCode::SUCCESS),
         Some(CliCommand::Bench(bench)) => bench::run(&bench).map(|()| ExitCode::SUCCESS),
     };
     match outcome {

@@ -39,6 +39,8 @@ pub enum Kind {
     ResourceLimit,
     /// The simulated power is off: all operations fail until the file is opened again.
     PowerLost,
+    /// The server that holds the file cannot be reached, or has lost it.
+    Disconnected,
     /// Anything else the medium reports.
     Io,
 }
@@ -111,6 +113,7 @@ impl Kind {
             Kind::Unsupported => "not supported by this device",
             Kind::ResourceLimit => "a limit of the process or system is reached",
             Kind::PowerLost => "the power is off",
+            Kind::Disconnected => "disconnected",
             Kind::Io => "input/output error",
         }
     }
@@ -131,6 +134,7 @@ impl Kind {
             Kind::Unsupported => "check the capabilities of the file first",
             Kind::ResourceLimit => "raise the limit (ulimit), or hold fewer resources at once",
             Kind::PowerLost => "open the file again to see what survived",
+            Kind::Disconnected => "check that the server runs and that the network works",
             Kind::Io => "check the medium and the system log",
         }
     }
@@ -278,6 +282,12 @@ impl Error {
 }
 
 impl Error {
+    /// The cause and the remedy alone: for an error that is sent to another process and made anew there.
+    pub fn explanation(&self) -> String {
+        let remedy = self.advice.as_deref().unwrap_or_else(|| self.kind.remedy());
+        self.source.as_ref().map_or_else(|| remedy.to_owned(), |source| format!("{source}; {remedy}"))
+    }
+
     /// The reason and the remedy, without the operation, the name and the offset: for layers that add those themselves.
     pub fn reason(&self) -> String {
         let done =

@@ -19,6 +19,7 @@
 //! | `mardyn_ascii`, `mardyn_binary`, `mardyn_netcdf`, `mardyn_cells` | the phase-space files of `MarDyn`: text and XML headers, rows |
 //! | `device_name` | device names with the parameters of layers, and quantities |
 //! | `hints` | hint files and hint values |
+//! | `tunnel_frames` | frames of remote memory: heads, requests, answers, greetings |
 
 mod cell_file;
 mod checkpoint_manifest;
@@ -33,6 +34,7 @@ mod netcdf;
 mod object_file;
 mod server_messages;
 mod stream_file;
+mod tunnel_frames;
 
 pub use aqueduct_testkit::mutator::Mutator;
 
@@ -66,6 +68,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     mardyn::CELLS,
     device_name::TARGET,
     hints::TARGET,
+    tunnel_frames::TARGET,
 ];
 
 /// Runs the target of this name over one input.

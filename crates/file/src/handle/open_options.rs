@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use aqueduct_comm::agreement::{agree_with_flags, differing_argument, first_differing_ranks, hash_of};
 use aqueduct_comm::{Comm, PooledComm};
-use aqueduct_device::{self as device, Capabilities, DeviceOpenOptions, Handle, OpenedBy, PrefixKind};
+use aqueduct_device::{
+    self as device, Capabilities, DeviceOpenOptions, Handle, OpenedBy, PrefixKind, Registry,
+};
 
 use super::file::File;
 use super::hint_exchange;
@@ -293,13 +295,13 @@ impl OpenOptions {
         let options = options.create(create).exclusive(exclusive).direct(hints.direct).rank(comm.rank());
         let options = options.permissions(hints.permissions).write_behind(hints.write_behind);
         let options = options.opened_by(processes_of(comm));
-        let opened = device::open(name, &options).or_else(|error| {
+        let opened = registry().open(name, &options).or_else(|error| {
             // A file that this user may write and not read.
             if self.mode.is_read() || error.kind() != device::Kind::PermissionDenied {
                 return Err(error);
             }
             unreadable.set(true);
-            device::open(name, &options.clone().for_writing_only())
+            registry().open(name, &options.clone().for_writing_only())
         });
         let handle = opened.map_err(|error| Error::device("open", shown, error))?;
         if comm.size() > 1 && !comm.is_one_process() && !handle.capabilities().shared {
@@ -358,13 +360,19 @@ fn length(comm: &Comm, hints: &Hints, handle: &dyn Handle) -> device::Result<u64
 /// Whether a name can be opened as far as its wrappers and its device go; nothing is opened.
 pub fn check_name(name: impl AsRef<OsStr>) -> Result<()> {
     let shown: Arc<str> = name.as_ref().to_string_lossy().into();
-    let resolved = device::registry().resolve(name.as_ref());
+    let resolved = registry().resolve(name.as_ref());
     resolved.map(|_| ()).map_err(|error| Error::device("open", &shown, error))
+}
+
+/// The devices of the process, with remote memory.
+fn registry() -> &'static Registry {
+    aqueduct_tunnel::register();
+    device::registry()
 }
 
 /// What a prefix of a name means; none if it is unknown.
 pub fn prefix_kind(prefix: &str) -> Option<PrefixKind> {
-    device::registry().prefix_kind(prefix)
+    registry().prefix_kind(prefix)
 }
 
 /// Deletes the file of this name. Not collective: one rank does it.
@@ -372,7 +380,7 @@ pub fn prefix_kind(prefix: &str) -> Option<PrefixKind> {
 pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     let name: OsString = name.as_ref().to_owned();
     let shown: Arc<str> = name.to_string_lossy().into();
-    device::delete(&name).map_err(|error| Error::device("delete", &shown, error))
+    registry().delete(&name).map_err(|error| Error::device("delete", &shown, error))
 }
 
 /// Deletes the file of this name to make room for another: its name is free at once, its bytes may be taken back while the program goes on. Not
@@ -380,7 +388,7 @@ pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
 pub fn discard(name: impl AsRef<OsStr>) -> Result<()> {
     let name: OsString = name.as_ref().to_owned();
     let shown: Arc<str> = name.to_string_lossy().into();
-    device::discard(&name).map_err(|error| Error::device("delete", &shown, error))
+    registry().delete_in_background(&name).map_err(|error| Error::device("delete", &shown, error))
 }
 
 /// Claims the file of this name for one writer, until the claim is dropped or the program ends: [`Kind::InUse`](crate::Kind::InUse) if another

@@ -1,0 +1,13 @@
+//! The client: the device `tunnel`, whose files are in the memory of servers.
+
+mod connection;
+mod device;
+mod handle;
+mod link;
+mod name;
+mod placement;
+mod server_set;
+mod transfer;
+
+pub use device::Tunnel;
+pub use server_set::{ServerConnection, ServerSet};

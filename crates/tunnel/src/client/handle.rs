@@ -1,0 +1,367 @@
+//! An open file on servers.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
+
+use aqueduct_device::{
+    Capabilities, Error, Handle, Kind, LockGuard, LockKind, LockScope, Operation, Result, Segment,
+    SegmentMut, SegmentRange, SyncScope, segment,
+};
+
+use super::connection::{Connection, TunnelCallError};
+use super::link::TunnelLink;
+use super::placement::{Placement, complete_prefix, prefix_inside};
+use super::server_set::unexpected_answer;
+use super::transfer::{self, TransferOutcome};
+use crate::wire::answer::Answer;
+use crate::wire::request::{OpenFlags, TunnelRequest};
+
+/// Larger accesses of several servers have a thread for each of them.
+const SEQUENTIAL: u64 = 128 << 10;
+
+pub(super) struct TunnelHandle {
+    name: String,
+    links: Vec<Arc<TunnelLink>>,
+    /// The number of the file on each server.
+    parts: Vec<Option<u64>>,
+    placement: Placement,
+    flags: OpenFlags,
+    persistent: bool,
+}
+
+/// Transfers the list of one server over a connection; the function gives the numbers of requests.
+type TransferWork<B> = fn(
+    &mut Connection,
+    u64,
+    &mut [(u64, B)],
+    &mut dyn FnMut() -> u64,
+) -> std::result::Result<TransferOutcome, TunnelCallError>;
+
+/// A list divided among servers, with the server of each list that is not empty.
+type Divided<B> = Vec<(usize, Vec<(u64, B)>)>;
+
+impl TunnelHandle {
+    pub(super) fn new(
+        name: String,
+        links: Vec<Arc<TunnelLink>>,
+        placement: Placement,
+        flags: OpenFlags,
+        persistent: bool,
+    ) -> Self {
+        Self { name, parts: vec![None; links.len()], links, placement, flags, persistent }
+    }
+
+    pub(super) fn add_part(&mut self, server: usize, handle: u64) {
+        self.parts[server] = Some(handle);
+    }
+
+    fn error(&self, kind: Kind, operation: Operation) -> Error {
+        Error::new(kind, operation, &self.name)
+    }
+
+    fn allow(&self, allowed: bool, operation: Operation) -> Result<()> {
+        if allowed { Ok(()) } else { Err(self.error(Kind::PermissionDenied, operation)) }
+    }
+
+    fn part(&self, server: usize) -> u64 {
+        self.parts[server].unwrap_or(0)
+    }
+
+    fn call(&self, server: usize, operation: Operation, request: &TunnelRequest) -> Result<Answer> {
+        self.links[server].call(operation, &self.name, request)
+    }
+
+    /// A request to all servers, the first one of the file last: it decides the length.
+    fn call_all(&self, operation: Operation, request: impl Fn(u64) -> TunnelRequest) -> Result<()> {
+        let others = (0..self.links.len()).filter(|server| *server != self.placement.first);
+        for server in others.chain([self.placement.first]) {
+            self.call(server, operation, &request(self.part(server)))?;
+        }
+        Ok(())
+    }
+
+    /// The end of the part of a server.
+    fn end_of(&self, server: usize, operation: Operation) -> Result<u64> {
+        match self.call(server, operation, &TunnelRequest::Len { handle: self.part(server) })? {
+            Answer::Transferred { end, .. } => Ok(end),
+            _ => Err(unexpected_answer(operation, &self.name)),
+        }
+    }
+
+    fn check_len(&self, len: u64, operation: Operation) -> Result<()> {
+        if len > i64::MAX as u64 { Err(self.error(Kind::InvalidArgument, operation).at(len)) } else { Ok(()) }
+    }
+
+    /// Transfers the part of one server.
+    fn transfer_part<B>(
+        &self,
+        operation: Operation,
+        server: usize,
+        list: &mut [(u64, B)],
+        work: TransferWork<B>,
+    ) -> Result<TransferOutcome> {
+        let (link, handle) = (&self.links[server], self.part(server));
+        link.run(operation, &self.name, true, &mut |connection| {
+            work(connection, handle, list, &mut || link.next_number())
+        })
+    }
+
+    /// Transfers the parts of all servers; the outcome of each.
+    fn transfer<B: Send>(
+        &self,
+        operation: Operation,
+        bytes: u64,
+        divided: &mut Divided<B>,
+        work: TransferWork<B>,
+    ) -> Vec<(usize, Result<TransferOutcome>)> {
+        if divided.len() < 2 || bytes <= SEQUENTIAL {
+            let each = divided.iter_mut();
+            return each
+                .map(|(server, list)| (*server, self.transfer_part(operation, *server, list, work)))
+                .collect();
+        }
+        thread::scope(|scope| {
+            let start = |(server, list): &'_ mut (usize, Vec<(u64, B)>)| (*server, std::mem::take(list));
+            let parts: Vec<_> = divided.iter_mut().map(start).collect();
+            let threads: Vec<_> = parts
+                .into_iter()
+                .map(|(server, mut list)| {
+                    (server, scope.spawn(move || self.transfer_part(operation, server, &mut list, work)))
+                })
+                .collect();
+            let lost = || Err(self.error(Kind::Io, operation).advise("a thread of the access has panicked"));
+            threads
+                .into_iter()
+                .map(|(server, thread)| (server, thread.join().unwrap_or_else(|_| lost())))
+                .collect()
+        })
+    }
+
+    /// The error of an access of several servers, with the exact prefix of the list that is done; or the ends of the parts.
+    fn outcome(
+        &self,
+        operation: Operation,
+        ranges: &[(u64, u64)],
+        outcomes: Vec<(usize, Result<TransferOutcome>)>,
+    ) -> Result<Vec<Option<u64>>> {
+        let (mut done, mut ends) = (vec![0; self.links.len()], vec![None; self.links.len()]);
+        let mut failure: Option<Error> = None;
+        for (server, outcome) in outcomes {
+            match outcome {
+                Ok(outcome) => {
+                    (done[server], ends[server]) = (outcome.done, Some(outcome.end));
+                    if let Some(error) = outcome.error {
+                        let address = self.links[server].address().to_string();
+                        failure.get_or_insert(error.into_error(operation, &self.name, &address));
+                    }
+                }
+                Err(error) => {
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+        let Some(error) = failure else { return Ok(ends) };
+        let prefix = complete_prefix(&self.placement, ranges.iter().copied(), &done);
+        let mut left = prefix;
+        let place = ranges.iter().find_map(|(offset, len)| {
+            let inside = left < *len;
+            let place = inside.then_some(offset + left);
+            left = left.saturating_sub(*len);
+            place
+        });
+        let error = error.after(prefix);
+        Err(place.map_or_else(|| self.error(Kind::Io, operation), |place| error.at(place)))
+    }
+}
+
+/// The ranges of a list that are not empty.
+fn ranges_of<E: SegmentRange>(segments: &[E]) -> Vec<(u64, u64)> {
+    segments.iter().map(|segment| (segment.start(), segment.size())).filter(|(_, len)| *len > 0).collect()
+}
+
+/// Collects the parts of each server.
+fn group<B>(servers: usize, parts: impl Iterator<Item = (usize, u64, B)>) -> Divided<B> {
+    let mut lists: Vec<Vec<(u64, B)>> = (0..servers).map(|_| Vec::new()).collect();
+    parts.for_each(|(server, offset, part)| lists[server].push((offset, part)));
+    lists.into_iter().enumerate().filter(|(_, list)| !list.is_empty()).collect()
+}
+
+impl Handle for TunnelHandle {
+    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
+        self.allow(self.flags.read, Operation::Read)?;
+        segment::check(segments, Operation::Read, &self.name)?;
+        // With several servers a part that ends early may be a hole: the length is needed to know which bytes are in the file.
+        let several = self.links.len() > 1;
+        let inside =
+            if several { Some(prefix_inside(ranges_of(segments).into_iter(), self.len()?)) } else { None };
+        let mut kept = segment::front_mut(segments, inside.unwrap_or(u64::MAX));
+        let segments = kept.as_mut_slice();
+        let ranges = ranges_of(segments);
+        let parts = segments.iter_mut().flat_map(|segment| {
+            let (mut offset, mut rest) = (segment.offset, &mut *segment.bytes);
+            let parts = self.placement.split(offset, rest.len() as u64);
+            parts
+                .map(|(server, len)| {
+                    let (part, later) = std::mem::take(&mut rest).split_at_mut(len as usize);
+                    let start = offset;
+                    (rest, offset) = (later, offset + len);
+                    (server, start, part)
+                })
+                .collect::<Vec<_>>()
+        });
+        let mut divided = group(self.links.len(), parts);
+        let wanted = ranges.iter().map(|(_, len)| len).sum();
+        let work = if several { transfer::read_inside } else { transfer::read };
+        let outcomes = self.transfer(Operation::Read, wanted, &mut divided, work);
+        drop(divided);
+        let ends = self.outcome(Operation::Read, &ranges, outcomes)?;
+        let end = ends.into_iter().flatten().min().unwrap_or(0);
+        Ok(inside.unwrap_or_else(|| prefix_inside(ranges.into_iter(), end)))
+    }
+
+    fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
+        self.allow(self.flags.write, Operation::Write)?;
+        segment::check(segments, Operation::Write, &self.name)?;
+        let ranges = ranges_of(segments);
+        let parts = segments.iter().flat_map(|segment| {
+            let (mut offset, mut rest) = (segment.offset, segment.bytes);
+            self.placement.split(offset, rest.len() as u64).map(move |(server, len)| {
+                let (part, later) = rest.split_at(len as usize);
+                let start = offset;
+                (rest, offset) = (later, offset + len);
+                (server, start, part)
+            })
+        });
+        let mut divided = group(self.links.len(), parts);
+        let wanted = ranges.iter().map(|(_, len)| len).sum();
+        let work = |connection: &mut Connection,
+                    handle,
+                    list: &mut [(u64, &[u8])],
+                    numbers: &mut dyn FnMut() -> u64| {
+            transfer::write(connection, handle, list, numbers)
+        };
+        let outcomes = self.transfer(Operation::Write, wanted, &mut divided, work);
+        self.outcome(Operation::Write, &ranges, outcomes)?;
+        Ok(wanted)
+    }
+
+    fn len(&self) -> Result<u64> {
+        let mut ends = (0..self.links.len()).map(|server| self.end_of(server, Operation::Len));
+        ends.try_fold(0, |len, end| end.map(|end| end.max(len)))
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.allow(self.flags.write, Operation::SetLen)?;
+        self.check_len(len, Operation::SetLen)?;
+        self.call_all(Operation::SetLen, |handle| TunnelRequest::SetLen { handle, len })
+    }
+
+    fn sync(&self, scope: SyncScope) -> Result<()> {
+        let entry = scope == SyncScope::Entry;
+        self.call_all(Operation::Sync, |handle| TunnelRequest::Sync { handle, entry })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            persistent: self.persistent,
+            shared: true,
+            coherent: true,
+            native_lists: true,
+            locks: LockScope::System,
+            block: u32::try_from(self.placement.stripe).unwrap_or(1 << 20),
+            concurrency: 4 * self.links.len() as u32,
+            ..Capabilities::default()
+        }
+    }
+
+    fn preallocate(&self, len: u64) -> Result<()> {
+        self.allow(self.flags.write, Operation::Preallocate)?;
+        self.check_len(len, Operation::Preallocate)?;
+        // The other servers reserve nothing: which part of the space they will need is not known to them.
+        let request = TunnelRequest::Preallocate { handle: self.part(self.placement.first), len };
+        self.call(self.placement.first, Operation::Preallocate, &request).map(drop)
+    }
+
+    fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
+        let ticket = self.links[self.placement.first].next_ticket();
+        loop {
+            // Dropped after an error, it takes the request out of the queue.
+            let guard = TunnelLock { handle: self, ticket };
+            if self.request_lock(&range, kind, ticket, true)? {
+                return Ok(Box::new(guard));
+            }
+            std::mem::forget(guard);
+        }
+    }
+
+    fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
+        let ticket = self.links[self.placement.first].next_ticket();
+        let granted = self.request_lock(&range, kind, ticket, false)?;
+        Ok(granted.then(|| -> Box<dyn LockGuard + '_> { Box::new(TunnelLock { handle: self, ticket }) }))
+    }
+
+    fn close(self: Arc<Self>) -> Result<()> {
+        Arc::into_inner(self).map_or(Ok(()), |mut handle| handle.close_parts())
+    }
+}
+
+impl TunnelHandle {
+    fn request_lock(&self, range: &Range<u64>, kind: LockKind, ticket: u64, wait: bool) -> Result<bool> {
+        let server = self.placement.first;
+        let exclusive = kind == LockKind::Exclusive;
+        let request = TunnelRequest::Lock {
+            handle: self.part(server),
+            ticket,
+            start: range.start,
+            end: range.end,
+            exclusive,
+            wait,
+        };
+        let answer = self.links[server].call_waiting(Operation::Lock, &self.name, &request);
+        match answer.map_err(|error| error.at(range.start))? {
+            Answer::Lock { granted } => Ok(granted),
+            _ => Err(unexpected_answer(Operation::Lock, &self.name)),
+        }
+    }
+
+    /// Closes the file on all servers, on its first one last: then it can be deleted.
+    fn close_parts(&mut self) -> Result<()> {
+        let first = self.placement.first;
+        let others = (0..self.links.len()).filter(|server| *server != first);
+        let mut outcome = Ok(());
+        for server in others.chain([first]) {
+            if let Some(handle) = self.parts[server].take() {
+                let closed =
+                    self.links[server].call(Operation::Close, &self.name, &TunnelRequest::Close { handle });
+                outcome = outcome.and(closed.map(drop));
+            }
+        }
+        outcome
+    }
+}
+
+impl Drop for TunnelHandle {
+    fn drop(&mut self) {
+        if self.links.iter().all(|link| link.is_usable()) {
+            // Errors of closing are reported by `close`.
+            let _ = self.close_parts();
+        }
+    }
+}
+
+struct TunnelLock<'a> {
+    handle: &'a TunnelHandle,
+    ticket: u64,
+}
+
+impl LockGuard for TunnelLock<'_> {}
+
+impl Drop for TunnelLock<'_> {
+    fn drop(&mut self) {
+        let server = self.handle.placement.first;
+        let request = TunnelRequest::Unlock { handle: self.handle.part(server), ticket: self.ticket };
+        // If the server cannot be reached, it releases the lock with the session.
+        let _ = self.handle.links[server].call_waiting(Operation::Lock, &self.handle.name, &request);
+    }
+}

@@ -1,0 +1,215 @@
+//! Reads and writes of one server: cut into frames, many of which are under way before the first answer.
+
+use std::collections::VecDeque;
+
+use super::connection::{Connection, TunnelCallError};
+use crate::socket::invalid;
+use crate::wire::answer::{Answer, WireError};
+use crate::wire::request::TunnelRequest;
+use crate::wire::strips::{StripCollector, WireStrip};
+
+/// The most frames under way.
+const WINDOW: usize = 64;
+
+/// The most bytes of descriptors under way: they fit into the buffers of the sockets, so that a server that is sending never waits for
+/// a client that is sending, which would wait for the server.
+const DESCRIPTOR_WINDOW: usize = 32 << 10;
+
+/// What a transfer has done.
+#[derive(Debug)]
+pub(super) struct TransferOutcome {
+    /// Bytes of the list, from its first one on.
+    pub(super) done: u64,
+    /// The end of the server's part, the smallest that an answer had.
+    pub(super) end: u64,
+    /// The first error.
+    pub(super) error: Option<WireError>,
+}
+
+/// Ranges of a frame with the memory of each.
+struct TransferFrame<B> {
+    strips: Vec<WireStrip>,
+    parts: Vec<B>,
+    bytes: u64,
+}
+
+/// Memory that can be divided.
+trait Divisible: Sized {
+    fn len(&self) -> usize;
+    fn divide(self, at: usize) -> (Self, Self);
+}
+
+impl Divisible for &[u8] {
+    fn len(&self) -> usize {
+        <[u8]>::len(self)
+    }
+
+    fn divide(self, at: usize) -> (Self, Self) {
+        self.split_at(at)
+    }
+}
+
+impl Divisible for &mut [u8] {
+    fn len(&self) -> usize {
+        <[u8]>::len(self)
+    }
+
+    fn divide(self, at: usize) -> (Self, Self) {
+        self.split_at_mut(at)
+    }
+}
+
+/// Cuts a list into frames.
+fn cut<B: Divisible>(list: impl Iterator<Item = (u64, B)>) -> Vec<TransferFrame<B>> {
+    let mut frames = Vec::new();
+    let (mut collector, mut parts) = (StripCollector::default(), Vec::new());
+    let mut finish = |collector: &mut StripCollector, parts: &mut Vec<B>| {
+        let strips = std::mem::take(collector);
+        if strips.bytes() > 0 {
+            let (bytes, strips) = (strips.bytes(), strips.strips().to_vec());
+            frames.push(TransferFrame { strips, parts: std::mem::take(parts), bytes });
+        }
+    };
+    for (mut offset, mut rest) in list {
+        while rest.len() > 0 {
+            if !collector.has_room() {
+                finish(&mut collector, &mut parts);
+            }
+            let now = rest.len().min(collector.room() as usize);
+            let (part, later) = rest.divide(now);
+            collector.add(offset, now as u64);
+            parts.push(part);
+            (offset, rest) = (offset + now as u64, later);
+        }
+    }
+    finish(&mut collector, &mut parts);
+    frames
+}
+
+/// Sends frames within the window, receives answers; after an error nothing more is sent.
+fn pipeline<B>(
+    connection: &mut Connection,
+    frames: Vec<TransferFrame<B>>,
+    numbers: &mut dyn FnMut() -> u64,
+    send: impl Fn(&mut Connection, u64, &TransferFrame<B>) -> std::io::Result<usize>,
+    mut receive: impl FnMut(&mut Connection, u64, &mut TransferFrame<B>) -> Result<(u64, u64), TunnelCallError>,
+) -> Result<TransferOutcome, TunnelCallError> {
+    let mut outcome = TransferOutcome { done: 0, end: u64::MAX, error: None };
+    let (mut waiting, mut under_way) = (frames.into_iter().peekable(), VecDeque::new());
+    let mut descriptors = 0;
+    loop {
+        while under_way.len() < WINDOW
+            && (descriptors < DESCRIPTOR_WINDOW || under_way.is_empty())
+            && outcome.error.is_none()
+        {
+            let Some(frame) = waiting.next() else { break };
+            let number = numbers();
+            let size = send(connection, number, &frame)?;
+            descriptors += size;
+            under_way.push_back((number, size, frame));
+        }
+        let Some((number, size, mut frame)) = under_way.pop_front() else { return Ok(outcome) };
+        descriptors -= size;
+        match receive(connection, number, &mut frame) {
+            Ok((bytes, end)) => {
+                if bytes != frame.bytes {
+                    return Err(invalid("an answer with another count than was asked for").into());
+                }
+                outcome.end = outcome.end.min(end);
+                if outcome.error.is_none() {
+                    outcome.done += bytes;
+                }
+            }
+            Err(TunnelCallError::Refused(error)) => {
+                if outcome.error.is_none() {
+                    outcome.done += error.transferred.min(frame.bytes);
+                    outcome.error = Some(error);
+                }
+            }
+            Err(broken) => return Err(broken),
+        }
+    }
+}
+
+fn transferred(answer: &Answer) -> Result<(u64, u64), TunnelCallError> {
+    match answer {
+        Answer::Transferred { bytes, end } => Ok((*bytes, *end)),
+        _ => Err(invalid("an unexpected answer").into()),
+    }
+}
+
+/// Writes a list.
+pub(super) fn write(
+    connection: &mut Connection,
+    handle: u64,
+    list: &[(u64, &[u8])],
+    numbers: &mut dyn FnMut() -> u64,
+) -> Result<TransferOutcome, TunnelCallError> {
+    let operation = TunnelRequest::Write { handle, strips: Vec::new() }.operation();
+    let send = |connection: &mut Connection, number, frame: &TransferFrame<&[u8]>| {
+        connection.send(number, &TunnelRequest::Write { handle, strips: frame.strips.clone() }, &frame.parts)
+    };
+    pipeline(connection, cut(list.iter().copied()), numbers, send, |connection, number, _| {
+        transferred(&connection.receive(number, operation)?.answer)
+    })
+}
+
+/// Reads a list; memory for what is after the end of the file stays as it is.
+pub(super) fn read(
+    connection: &mut Connection,
+    handle: u64,
+    list: &mut [(u64, &mut [u8])],
+    numbers: &mut dyn FnMut() -> u64,
+) -> Result<TransferOutcome, TunnelCallError> {
+    read_frames(connection, handle, list, numbers, false)
+}
+
+/// Reads a list that is inside the file, with zeros after the end of the server's part.
+pub(super) fn read_inside(
+    connection: &mut Connection,
+    handle: u64,
+    list: &mut [(u64, &mut [u8])],
+    numbers: &mut dyn FnMut() -> u64,
+) -> Result<TransferOutcome, TunnelCallError> {
+    read_frames(connection, handle, list, numbers, true)
+}
+
+fn read_frames(
+    connection: &mut Connection,
+    handle: u64,
+    list: &mut [(u64, &mut [u8])],
+    numbers: &mut dyn FnMut() -> u64,
+    zeros: bool,
+) -> Result<TransferOutcome, TunnelCallError> {
+    let operation = TunnelRequest::Read { handle, strips: Vec::new() }.operation();
+    let send = |connection: &mut Connection, number, frame: &TransferFrame<&mut [u8]>| {
+        connection.send(number, &TunnelRequest::Read { handle, strips: frame.strips.clone() }, &[])
+    };
+    let frames = cut(list.iter_mut().map(|(offset, bytes)| (*offset, &mut **bytes)));
+    pipeline(connection, frames, numbers, send, |connection, number, frame| {
+        let reply = connection.receive(number, operation)?;
+        connection.receive_payload(&reply, &mut frame.parts, zeros)?;
+        transferred(&reply.answer)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::frame::LONGEST_PAYLOAD;
+    use crate::wire::strips::MOST_STRIPS;
+
+    #[test]
+    fn frames_stay_within_their_limits() {
+        let bytes = vec![0; 3 * LONGEST_PAYLOAD + 5];
+        let frames = cut([(7, bytes.as_slice()), (0, &[])].into_iter());
+        let sizes: Vec<u64> = frames.iter().map(|frame| frame.bytes).collect();
+        assert_eq!(sizes, [LONGEST_PAYLOAD as u64, LONGEST_PAYLOAD as u64, LONGEST_PAYLOAD as u64, 5]);
+        assert_eq!(frames[3].strips, [WireStrip::run(7 + 3 * LONGEST_PAYLOAD as u64, 5)]);
+        // Irregular pieces cannot be merged.
+        let pieces = (0..MOST_STRIPS as u64 + 10).map(|at| (at * at * 3, &bytes[..=(at % 2) as usize]));
+        let frames = cut(pieces);
+        assert_eq!(frames.iter().map(|frame| frame.strips.len()).collect::<Vec<_>>(), [MOST_STRIPS, 10]);
+        assert!(cut(std::iter::empty::<(u64, &[u8])>()).is_empty());
+    }
+}
