@@ -10,11 +10,15 @@ use anyhow::{Context, Result};
 use crate::shell::{cargo, command, root, run, succeeds};
 
 /// Packages with `publish = false`.
-const NOT_PUBLISHED: [&str; 6] = [
+const NOT_PUBLISHED: [&str; 10] = [
     "aqueduct-bench",
+    "aqueduct-decomposition",
+    "aqueduct-fmm",
     "aqueduct-fuzz-targets",
     "aqueduct-md",
     "aqueduct-model-checks",
+    "aqueduct-motif",
+    "aqueduct-sph",
     "aqueduct-testkit",
     "xtask",
 ];
