@@ -147,6 +147,8 @@ impl Mailbox {
 
     fn sleep(&self, state: MutexGuard<'_, MailboxState>, longest: Option<Duration>) {
         match longest {
+            // The transport has given the core away already; a wait with a timeout of zero takes the slack of timers, 50 µs.
+            Some(longest) if longest.is_zero() => {}
             None => drop(self.arrival.wait(state).unwrap_or_else(PoisonError::into_inner)),
             Some(longest) => {
                 drop(self.arrival.wait_timeout(state, longest).unwrap_or_else(PoisonError::into_inner));

@@ -393,7 +393,8 @@ fn barrier_of(block: &SharedBlock) -> &FutexBarrier {
     }
 }
 
-fn cores() -> usize {
+/// The cores that this process may use.
+pub(crate) fn cores() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }

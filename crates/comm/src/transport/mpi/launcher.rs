@@ -74,6 +74,13 @@ pub(super) fn missing_pmi_error(variable: impl Fn(&str) -> Option<OsString>) -> 
     })
 }
 
+/// The ranks on this node, of `size` in all, as Open MPI's and MPICH's launchers tell; all of them if they do not.
+pub(super) fn ranks_of_node(size: usize) -> usize {
+    let number = |name: &str| std::env::var(name).ok()?.trim().parse().ok();
+    let told = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"].into_iter().find_map(number);
+    told.map_or(size, |ranks: usize| ranks.clamp(1, size.max(1)))
+}
+
 /// The tasks of the job step of this process. A batch script has `SLURM_NTASKS` of the job too, but is a single process: only `srun` sets
 /// `SLURM_STEP_ID` and `SLURM_STEP_NUM_TASKS` (sbatch(1), srun(1), "OUTPUT ENVIRONMENT VARIABLES"), `sbatch` sets `ENVIRONMENT=BATCH`.
 fn slurm_tasks(

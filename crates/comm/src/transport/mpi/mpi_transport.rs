@@ -19,11 +19,12 @@ use super::abi::{Abi, MpiAbi};
 use super::call_queue::{MpiCallQueue, QueuedCall, QueuedCallOutcome};
 use super::functions::MpiFunctions;
 use super::in_flight::InFlightMessages;
+use super::launcher;
 use super::window::CounterWindow;
 use crate::background_thread::is_background_thread;
 use crate::matching::mailbox::Mailbox;
 use crate::matching::packet::{PacketBody, PacketHeader};
-use crate::node::node_exchange;
+use crate::node::node_exchange::{self, cores};
 use crate::node::shared_block::{MemfdHandle, SharedBlock};
 use crate::run_end::RunEnd;
 use crate::transport::background_operation::{self, is_background_operation};
@@ -34,6 +35,8 @@ use crate::{Error, Kind, Result};
 
 /// The first polls without progress only yield; later sleeps grow from the shortest to the longest.
 const YIELDS: u32 = 16;
+/// The same if every rank of this node has a core: about a millisecond, as ranks poll at barriers.
+const LONG_YIELDS: u32 = 1000;
 const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 const LONGEST_SLEEP: Duration = Duration::from_micros(500);
 
@@ -68,6 +71,8 @@ pub(crate) struct MpiTransport<A: Abi> {
     shared_blocks: Mutex<HashMap<i32, OwnedFd>>,
     /// Polls since the last progress.
     idle_polls: AtomicU32,
+    /// The polls before the threads of the program sleep.
+    yields: u32,
     /// The blocks with barriers of this rank.
     barrier_blocks: Mutex<Vec<Weak<SharedBlock>>>,
     /// The other ranks know that this rank sends no more messages.
@@ -104,6 +109,7 @@ impl<A: Abi> MpiTransport<A> {
             window: OnceLock::new(),
             shared_blocks: Mutex::default(),
             idle_polls: AtomicU32::new(0),
+            yields: if launcher::ranks_of_node(size) <= cores() { LONG_YIELDS } else { YIELDS },
             barrier_blocks: Mutex::default(),
             has_departed: AtomicBool::new(false),
             induced_failure: AtomicBool::new(false),
@@ -230,11 +236,12 @@ impl<A: Abi> MpiTransport<A> {
     /// The time to sleep until the next poll.
     fn idle_sleep(&self) -> Duration {
         let polls = self.idle_polls.load(Ordering::Relaxed);
-        if polls < YIELDS {
+        let yields = if is_background_thread() { YIELDS } else { self.yields };
+        if polls < yields {
             thread::yield_now();
             return Duration::ZERO;
         }
-        let doublings = ((polls - YIELDS) / 4).min(8);
+        let doublings = ((polls - yields) / 4).min(8);
         (SHORTEST_SLEEP * (1 << doublings)).min(LONGEST_SLEEP)
     }
 
