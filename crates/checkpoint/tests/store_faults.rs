@@ -157,6 +157,20 @@ fn only_open_or_create_creates_the_folder() {
 }
 
 #[test]
+fn a_device_is_refused_instead_of_creating_a_folder_of_its_name() {
+    for name in ["tunnel:/store", "memfs:store", "uring:store", "throttle=1MB/s:store"] {
+        for open in [Store::open, Store::open_or_create] {
+            let outcome = Launch::threads(2).run(|world| open(world, name).map(drop));
+            let message = outcome.unwrap_err().to_string();
+            assert!(message.contains("is the prefix of a device") && message.contains(name), "{message}");
+        }
+        assert!(!Path::new(name).exists());
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    on(1, |world| Store::open_or_create(world, folder.path().join("run:7")).map(drop));
+}
+
+#[test]
 fn duplicate_names_and_differences_between_ranks_are_errors() {
     type Make = fn(&Comm, &mut Checkpoint<'_>);
     let folder = tempfile::tempdir().unwrap();

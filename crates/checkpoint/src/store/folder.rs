@@ -13,8 +13,24 @@ const PRUNED: &str = ".pruned-";
 /// The greatest number of a generation: names have ten digits.
 const MOST: u64 = 9_999_999_999;
 
+/// Refuses names with the prefix of a device: generations are committed by renaming folders, which devices do not have.
+fn refuse_prefix(folder: &Path) -> Result<()> {
+    let name = folder.to_string_lossy();
+    let Some((head, _)) = name.split_once(':') else { return Ok(()) };
+    let prefix = head.split('=').next().unwrap_or(head);
+    if aqueduct_file::prefix_kind(prefix).is_none() {
+        return Ok(());
+    }
+    let detail = format!(
+        "a store is a folder, and {prefix}: is the prefix of a device; name a folder (./{name} if it is one), and a layer or uring by \
+         `Store::with_device`"
+    );
+    Err(Error::from_io("open", folder, io::Error::from(ErrorKind::Unsupported), detail))
+}
+
 /// Creates the folder and its parents if they do not exist, and syncs new entries.
 pub(super) fn make(folder: &Path) -> Result<()> {
+    refuse_prefix(folder)?;
     let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
     fs::create_dir_all(folder).map_err(|error| refused(folder, error))?;
     // The directory entry of a new folder is in its parent.
@@ -27,6 +43,7 @@ pub(super) fn make(folder: &Path) -> Result<()> {
 
 /// Checks that the folder exists.
 pub(super) fn find(folder: &Path) -> Result<()> {
+    refuse_prefix(folder)?;
     match fs::metadata(folder) {
         Ok(data) if data.is_dir() => Ok(()),
         Ok(_) => Err(refused(folder, io::Error::from(ErrorKind::NotADirectory))),
