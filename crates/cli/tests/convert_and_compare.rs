@@ -309,7 +309,8 @@ fn metadata_is_compared_except_with_data_only() {
     assert!(folder.succeed(&["compare", "a.nc", "a.nc"]).ends_with("no differences\n"));
     let message = folder.exit_1(&["compare", "a.nc", "b.nc"]);
     assert!(
-        message.contains("field@units: \"K\" and \"C\"\n0 arrays differ, 1 differences of metadata"),
+        message.contains("field@units: \"K\" and \"C\"\ntotal of 2 arrays: 0 of 13 values differ, ")
+            && message.ends_with("\n0 arrays differ, 1 differences of metadata\n"),
         "{message}"
     );
     let message = folder.exit_1(&["compare", "a.nc", "c.nc", "--array", "field"]);
@@ -394,7 +395,8 @@ with h5py.File(sys.argv[1], 'w') as file:
     );
     let message = folder.exit_1(&["compare", "a.h5", "b.h5"]);
     assert!(
-        message.ends_with("text: in one of the files only\n1 arrays differ, 0 differences of metadata\n"),
+        message.contains("text: in one of the files only\ntotal of 3 arrays: 0 of 10 values differ, ")
+            && message.ends_with("\n1 arrays differ, 0 differences of metadata\n"),
         "{message}"
     );
     let message = warnings("a.h5", "a.nc");

@@ -74,11 +74,11 @@ pub(super) fn missing_pmi_error(variable: impl Fn(&str) -> Option<OsString>) -> 
     })
 }
 
-/// The ranks on this node, of `size` in all, as Open MPI's and MPICH's launchers tell; all of them if they do not.
+/// The ranks on this node, of `size` in all, from the variables of Open MPI's and MPICH's launchers; without them, all.
 pub(super) fn ranks_of_node(size: usize) -> usize {
     let number = |name: &str| std::env::var(name).ok()?.trim().parse().ok();
-    let told = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"].into_iter().find_map(number);
-    told.map_or(size, |ranks: usize| ranks.clamp(1, size.max(1)))
+    let local = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"].into_iter().find_map(number);
+    local.map_or(size, |ranks: usize| ranks.clamp(1, size.max(1)))
 }
 
 /// The tasks of the job step of this process. A batch script has `SLURM_NTASKS` of the job too, but is a single process: only `srun` sets
