@@ -29,7 +29,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("python3-h5py-mpi", "parallel HDF5 on the interposition library"),
     ("strace", "injection and tracing of system calls"),
     ("povray", "scenes of PovWriter"),
-    ("chromium", "the web page of motif"),
+    ("chromium", "the pages of motif and of reports"),
     ("chromium-driver", "clicks on the web page of motif"),
     ("valgrind", "invalid accesses and leaks of the interposition library"),
 ];

@@ -12,14 +12,15 @@ use crate::{mpi4py, packages, publishing, wheels};
 /// A named part of CI.
 type Stage = (&'static str, fn() -> Result<()>);
 
-const STAGES: [Stage; 8] = [
+const STAGES: [Stage; 9] = [
     ("packages", packages::install),
     ("format", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("publishing", publishing::check),
     ("lints", lints),
     ("documentation", documentation),
     ("documentation examples", || run(&mut whole(&["test", "--doc"]))),
-    ("demonstration", || run(&mut cargo(&["run", "--release", "--", "--size", "8MiB"]))),
+    ("demonstration", || run(&mut cargo(&["run", "--release", "--", "demo", "--size", "8MiB"]))),
+    ("main job", || run(&mut cargo(&["run", "--release"]))),
     ("tests", tests),
 ];
 

@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use aqueduct::file::trace::TRACE_VARIABLE;
 use handshake::HandshakeFile;
+
+use crate::report;
 
 const LIBRARY: &str = "libaqueduct_mpiio.so";
 /// The variable with the file in which the library of each process records what it found.
@@ -24,6 +27,9 @@ pub(crate) struct ExecArguments {
     /// Fail after a successful run unless the library is known to have taken effect
     #[arg(long)]
     require: bool,
+    /// Record all accesses to files in this folder, and make a page about them there: report.html
+    #[arg(long, value_name = "FOLDER")]
+    report: Option<PathBuf>,
     /// The library to preload [default: the one in the folder of this program]
     #[arg(long, env = "AQUEDUCT_MPIIO", value_name = "PATH")]
     library: Option<PathBuf>,
@@ -52,6 +58,12 @@ pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode> {
     let mut variables = forwarded_variables(std::env::vars_os());
     variables.push(("LD_PRELOAD".to_owned(), preload(&library, std::env::var_os("LD_PRELOAD"))));
     variables.push((HANDSHAKE_VARIABLE.to_owned(), notes.path().to_owned().into_os_string()));
+    if let Some(folder) = &arguments.report {
+        let folder = std::path::absolute(folder)?;
+        report::remove_trace(&folder)?;
+        variables.retain(|(name, _)| name != TRACE_VARIABLE);
+        variables.push((TRACE_VARIABLE.to_owned(), folder.into_os_string()));
+    }
     let words = launcher.words(&arguments.command, &variables);
     let environment = if launcher == LauncherKind::Environment { variables.as_slice() } else { &[] };
     let ours = start(&words, environment)?;
@@ -59,6 +71,17 @@ pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode> {
     eprintln!("aqueduct: {}", effect.line);
     if let Some(native) = native {
         compare(&native, &ours);
+    }
+    if let Some(folder) = &arguments.report {
+        let page = folder.join("report.html");
+        match report::write_page(std::slice::from_ref(folder), &page) {
+            Ok(runs) => {
+                runs.iter().for_each(|run| eprintln!("aqueduct: {}", run.summary.headline()));
+                eprintln!("aqueduct: report: {}", page.display());
+            }
+            // The exit status is that of the program.
+            Err(error) => eprintln!("aqueduct: no report: {error:#}"),
+        }
     }
     ensure!(
         effect.in_front || !arguments.require || !ours.status.success(),

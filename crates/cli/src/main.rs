@@ -4,14 +4,18 @@ mod array_file;
 mod bench;
 mod compare;
 mod convert;
+mod copy;
 mod demo;
 mod dump;
 mod exec;
 mod inspect;
 mod memfs;
 mod overlap;
+mod particle_run;
 mod remote;
+mod report;
 mod scaling;
+mod shell;
 mod standard_output;
 mod verify;
 
@@ -19,14 +23,15 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Parallel I/O for simulation codes. Without a command, the demonstration runs.
+/// Parallel I/O for simulation codes
+///
+/// Without a command, a particle simulation runs on all cores in the folder aqueduct-run: it streams its data, is killed, restarts on another
+/// number of ranks, is verified, and leaves a page about its I/O.
 #[derive(Parser)]
-#[command(name = "aqueduct", version, args_conflicts_with_subcommands = true)]
+#[command(name = "aqueduct", version)]
 struct CommandLine {
     #[command(subcommand)]
     command: Option<CliCommand>,
-    #[command(flatten)]
-    demo: demo::DemoArguments,
 }
 
 #[derive(Subcommand)]
@@ -42,20 +47,24 @@ enum CliCommand {
     /// The exit status is that of the program (128 + the signal number if a signal ended it). A line on the standard error stream says
     /// whether the library took effect. With --require, it is an error (exit status 2) if the library took no effect or if that is not
     /// known.
+    #[command(after_help = EXEC_EXAMPLES)]
     Exec(exec::ExecArguments),
     /// Print the structure of a file: arrays, types, shapes, attributes, completeness
     ///
     /// Exit status: 0 on success, 2 if the file cannot be read.
+    #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(inspect::InspectArguments),
     /// Print the values of a file as text, a row of the first dimension per line
     ///
     /// Exit status: 0 on success, 2 if the file cannot be read.
+    #[command(after_help = DUMP_EXAMPLES)]
     Dump(dump::DumpArguments),
     /// Check files for damage: checksums, completeness marks, and whether all data can be read
     ///
     /// Prints for each file `whole`, `damaged`, or `cannot tell`. A file that is unsupported or cannot be read is not damaged.
     ///
     /// Exit status: 0 if all files are whole, 1 if one is damaged, otherwise 2.
+    #[command(after_help = VERIFY_EXAMPLES)]
     Verify(verify::VerifyArguments),
     /// Compare two files element by element and print error norms; fails if a difference exceeds the tolerance
     ///
@@ -67,6 +76,7 @@ enum CliCommand {
     /// greater.
     ///
     /// Exit status: 0 without differences, 1 with differences, 2 if a file cannot be read.
+    #[command(after_help = COMPARE_EXAMPLES)]
     Compare(compare::CompareArguments),
     /// Convert a file to another format
     ///
@@ -74,6 +84,7 @@ enum CliCommand {
     /// Existing files are not overwritten.
     ///
     /// Exit status: 0 on success, 2 on failure.
+    #[command(after_help = CONVERT_EXAMPLES)]
     Convert(convert::ConvertArguments),
     /// List or remove files in the memory of this node that MPI programs have left (`memfs:`)
     #[command(subcommand)]
@@ -89,14 +100,57 @@ enum CliCommand {
     Servers(remote::ServersArguments),
     /// List the files of servers of remote memory: length and name
     List(remote::ListArguments),
-    /// Copy a file between any devices: aqueduct copy tunnel:node1/run7 run7.nc
-    Copy(remote::CopyArguments),
     /// Delete files of any device
     Remove(remote::RemoveArguments),
+    /// Copy a file from any device to any device, on all cores or under mpirun, and compare the copy
+    ///
+    /// Exit status: 0 on success, 1 if the copy differs, 2 on failure.
+    #[command(after_help = COPY_EXAMPLES)]
+    Copy(copy::CopyArguments),
+    /// Make a page about the I/O of a run: how much time it cost, why, and what to change
+    ///
+    /// Run a program with the environment variable `AQUEDUCT_TRACE=FOLDER`, or `aqueduct exec --report`, then `aqueduct report FOLDER`. The page is
+    /// one file that loads nothing: a timeline of the ranks, maps of the files, bandwidth, estimates against measurements, and advice that is
+    /// computed by planning the accesses again. With two folders both runs are shown side by side.
+    #[command(after_help = REPORT_EXAMPLES)]
+    Report(report::ReportArguments),
+    /// Print completions for a shell: aqueduct completions bash > ~/.local/share/bash-completion/completions/aqueduct
+    Completions(shell::CompletionArguments),
+    /// Write man pages to a folder: aqueduct man ~/.local/share/man/man1
+    Man(shell::ManualArguments),
+    /// One run of the simulation that runs without a command
+    #[command(hide = true)]
+    ParticleRun(particle_run::ParticleRunArguments),
     /// Run a benchmark
     #[command(subcommand)]
     Bench(bench::BenchCommand),
 }
+
+const INSPECT_EXAMPLES: &str = "Examples:
+  aqueduct inspect run.h5
+  aqueduct inspect checkpoints/";
+const DUMP_EXAMPLES: &str = "Examples:
+  aqueduct dump run.nc --array t --rows 3
+  aqueduct dump particles --from 7 --rows 1";
+const VERIFY_EXAMPLES: &str = "Examples:
+  aqueduct verify run.stream checkpoints/";
+const COMPARE_EXAMPLES: &str = "Examples:
+  aqueduct compare a.h5 b.nc
+  aqueduct compare a.nc b.nc --rtol 1e-9 --atol 1e-12 --data-only";
+const CONVERT_EXAMPLES: &str = "Examples:
+  aqueduct convert run.nc run.h5
+  aqueduct convert run.stream run.nc --array pressure";
+const EXEC_EXAMPLES: &str = "Examples:
+  aqueduct exec -- mpirun -n 4 ./program
+  aqueduct exec --report run1 -- mpirun -n 4 ./program";
+const COPY_EXAMPLES: &str = "Examples:
+  aqueduct copy run.h5 /archive/run.h5
+  aqueduct copy tunnel:node1:7700/run7 run7.nc
+  mpirun -n 4 aqueduct copy run.bin uring:/scratch/run.bin --overwrite";
+const REPORT_EXAMPLES: &str = "Examples:
+  AQUEDUCT_TRACE=run1 ./program && aqueduct report run1
+  aqueduct report before after -o both.html
+  aqueduct report run1 --perfetto calls.json --csv calls.csv --json";
 
 /// The exit status of a command that failed, as of `cmp` and `diff`: 1 means that files differ or that a file is damaged.
 const FAILURE_STATUS: u8 = 2;
@@ -104,7 +158,13 @@ const FAILURE_STATUS: u8 = 2;
 fn main() -> ExitCode {
     let arguments = CommandLine::parse();
     let outcome = match arguments.command {
-        None => demo::run(&arguments.demo).map(|()| ExitCode::SUCCESS),
+        None if particle_run::is_launched() => {
+            Err(anyhow::anyhow!("give a command; under mpirun, `aqueduct demo` runs the demonstration"))
+        }
+        None => particle_run::run().map(|()| ExitCode::SUCCESS),
+        Some(CliCommand::ParticleRun(options)) => {
+            particle_run::simulate(&options).map(|()| ExitCode::SUCCESS)
+        }
         Some(CliCommand::Demo(options)) => demo::run(&options).map(|()| ExitCode::SUCCESS),
         Some(CliCommand::Exec(options)) => exec::run(&options),
         Some(CliCommand::Inspect(options)) => inspect::run(&options),
@@ -116,8 +176,13 @@ fn main() -> ExitCode {
         Some(CliCommand::Serve(options)) => remote::serve(&options),
         Some(CliCommand::Servers(options)) => remote::servers(&options).map(|()| ExitCode::SUCCESS),
         Some(CliCommand::List(options)) => remote::list(&options).map(|()| ExitCode::SUCCESS),
-        Some(CliCommand::Copy(options)) => remote::copy(&options).map(|()| ExitCode::SUCCESS),
         Some(CliCommand::Remove(options)) => remote::remove(&options).map(|()| ExitCode::SUCCESS),
+        Some(CliCommand::Copy(options)) => copy::run(&options),
+        Some(CliCommand::Completions(options)) => {
+            shell::print_completions(&options).map(|()| ExitCode::SUCCESS)
+        }
+        Some(CliCommand::Man(options)) => shell::write_manual(&options).map(|()| ExitCode::SUCCESS),
+        Some(CliCommand::Report(options)) => report::run(&options),
         Some(CliCommand::Bench(bench)) => bench::run(&bench).map(|()| ExitCode::SUCCESS),
     };
     match outcome {

@@ -61,7 +61,7 @@ fn a_closed_pipe_ends_the_command_silently_and_a_full_device_is_an_error() {
         &["inspect", "numbers.raw"],
         &["verify", "numbers.raw", "--shape", "160000"],
         &["compare", "numbers.raw", "numbers.raw"],
-        &["-n", "1", "--size", "64KiB", "--block", "64KiB"],
+        &["demo", "-n", "1", "--size", "64KiB", "--block", "64KiB"],
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

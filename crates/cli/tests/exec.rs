@@ -145,8 +145,15 @@ fn the_library_takes_effect_under_both_launchers() {
             output.status.success() && message.contains("the library took effect: it handled files"),
             "{message}"
         );
-        let (output, message) = exec_with(&["--require"], &[command.as_slice(), &[path.as_str()]].concat());
-        assert!(output.status.success(), "{message}");
+        let trace = folder.path().join("trace");
+        let options = ["--require", "--report", trace.to_str().expect("UTF-8")];
+        let (output, message) = exec_with(&options, &[command.as_slice(), &[path.as_str()]].concat());
+        assert!(output.status.success() && message.contains("on 2 ranks"), "{message}");
+        let page = std::fs::read_to_string(trace.join("report.html")).expect("a page");
+        assert!(
+            page.contains(&path) && page.contains(if name == "mpich" { "MPICH" } else { "Open MPI" }),
+            "{message}"
+        );
         let (output, message) = exec(&command);
         assert!(
             output.status.success()

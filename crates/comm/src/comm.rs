@@ -84,6 +84,24 @@ impl Comm {
         self.inner.members.len()
     }
 
+    /// This rank in the world: the number it has in the communicator that [`run`](crate::run) gives to the program.
+    pub fn world_rank(&self) -> usize {
+        self.inner.members[self.inner.rank]
+    }
+
+    /// The rank in the world of a rank of this communicator.
+    ///
+    /// # Panics
+    /// If the rank does not exist.
+    pub fn world_rank_of(&self, rank: usize) -> usize {
+        self.inner.members[rank]
+    }
+
+    /// The number of ranks in the world.
+    pub fn world_size(&self) -> usize {
+        self.inner.world_nodes.len()
+    }
+
     /// The number of nodes (groups of ranks that share memory).
     pub fn node_count(&self) -> usize {
         self.inner.topology.node_count()

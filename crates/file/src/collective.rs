@@ -32,6 +32,7 @@ use crate::layout::Pattern;
 use crate::memory::chunks::{ReadBuffer, WriteData};
 use crate::memory::window::MemoryWindow;
 use crate::plan::{ExchangePlan, FileDomains};
+use crate::trace::{self, CallPhase};
 pub(crate) use aggregation_buffers::AggregationBuffers;
 use inter_node_buffers::InterNodeBuffers;
 use plan_agreement::{AgreedExchange, AgreedPlan};
@@ -161,6 +162,7 @@ impl CollectiveIo {
             return agree_on_count(cx, operation, outcome);
         };
         let ExchangePlan { domains, dense } = exchange;
+        trace::note_two_phase(domains.rounds(), domains.aggregators().len());
         let access = TwoPhaseAccess { direction, domains: &domains, dense, pattern, window };
         let agreed = costs.measure(direction, estimate, || {
             let outcome = if cx.comm.node_count() == 1 {
@@ -223,6 +225,13 @@ impl CollectiveIo {
 }
 
 impl TwoPhaseAccess<'_> {
+    /// Records bytes of this rank that an aggregator on another rank accesses.
+    fn note_exchanged(&self, cx: &FileContext, window: usize, part: &Range<u64>) {
+        if self.domains.aggregators().get(window) != Some(&cx.comm.rank()) {
+            trace::note_exchanged(part.end - part.start);
+        }
+    }
+
     fn operation(&self) -> &'static str {
         operation_name(self.direction)
     }
@@ -236,6 +245,7 @@ impl TwoPhaseAccess<'_> {
         data: &WriteData<'_>,
     ) -> Result<()> {
         let origin = self.window.start;
+        let _phase = trace::enter(CallPhase::Pack);
         cx.counters.copied.add(part.end - part.start);
         data.for_each_chunk_to_memory(&cx.counters, part.start - origin..part.end - origin, |chunk, bytes| {
             window.put(self.pattern, origin + chunk.start..origin + chunk.end, bytes);
@@ -252,6 +262,7 @@ impl TwoPhaseAccess<'_> {
         data: &mut ReadBuffer<'_>,
     ) -> Result<()> {
         let origin = self.window.start;
+        let _phase = trace::enter(CallPhase::Pack);
         cx.counters.copied.add(part.end - part.start);
         let filled =
             data.for_each_chunk(&cx.counters, part.start - origin..part.end - origin, |chunk, bytes| {

@@ -16,7 +16,8 @@ use aqueduct_report::{Report, ReportSource, is_enabled};
 
 use crate::error::{Error, Kind, Result};
 use crate::hints::{Hints, Strategy, TransferDirection};
-use counters::{CounterCells, Counters};
+use crate::trace::{self, CallPhase, CallTimer, FileTrace, TracedOperation};
+use counters::{CounterCells, Counters, OpTimer};
 use mode::Mode;
 
 /// The remedy if accesses have to take locks and the file system has none.
@@ -58,6 +59,8 @@ pub(crate) struct FileContext {
     poisoned: AtomicBool,
     hints: Mutex<Hints>,
     pub(crate) counters: CounterCells,
+    /// The trace of this file, if there is one.
+    pub(crate) trace: Option<Arc<FileTrace>>,
     /// Traffic of the communicator before the file was opened: an earlier file may have used it.
     initial_traffic: Traffic,
     /// The strategy that was reported last, by scope and direction.
@@ -72,6 +75,7 @@ impl FileContext {
         agreed: AgreedCapabilities,
         mode: Mode,
         hints: Hints,
+        trace: Option<Arc<FileTrace>>,
     ) -> Self {
         let mut capabilities = handle.capabilities();
         capabilities.coherent = agreed.coherent;
@@ -88,12 +92,38 @@ impl FileContext {
             poisoned: AtomicBool::new(false),
             hints: Mutex::new(hints),
             counters: CounterCells::default(),
+            trace,
             last_reported: Mutex::default(),
         }
     }
 
     pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts an access: everything that this thread does until the timer is dropped is counted, and recorded in the trace.
+    pub(crate) fn start_access(&self, direction: TransferDirection, scope: AccessScope) -> OpTimer<'_> {
+        let operation = match direction {
+            TransferDirection::Read => TracedOperation::Read,
+            TransferDirection::Write => TracedOperation::Write,
+        };
+        self.counters.start_operation(direction).traced(self.start_call(operation, scope))
+    }
+
+    /// Starts an access to one run of the file on the short path.
+    pub(crate) fn start_run_access(&self, direction: TransferDirection, run: Range<u64>) -> OpTimer<'_> {
+        let timer = self.counters.start_operation(direction);
+        let Some(trace) = &self.trace else { return timer };
+        let operation = match direction {
+            TransferDirection::Read => TracedOperation::Read,
+            TransferDirection::Write => TracedOperation::Write,
+        };
+        timer.traced(CallTimer::start_run(trace, operation, run))
+    }
+
+    /// Starts a call in the trace.
+    pub(crate) fn start_call(&self, operation: TracedOperation, scope: AccessScope) -> Option<CallTimer<'_>> {
+        self.trace.as_ref()?.start(operation, scope == AccessScope::Collective)
     }
 
     /// What this rank has done to the file.
@@ -138,6 +168,7 @@ impl FileContext {
             return Ok(None);
         }
         self.counters.locks.add(1);
+        let _phase = trace::enter(CallPhase::Wait);
         let for_coherence = self.locks_for_coherence();
         let guard = self.handle.lock(range.clone(), kind).map_err(|error| match error.kind() {
             aqueduct_device::Kind::ResourceLimit | aqueduct_device::Kind::Unsupported if for_coherence => {
@@ -205,7 +236,14 @@ impl FileContext {
 
     /// The outcome of a collective call, agreed; see [`agree`](agreement::agree).
     pub(crate) fn agree<T>(&self, operation: &'static str, mine: Result<T>) -> Result<T> {
+        let _phase = trace::enter(CallPhase::Wait);
         agreement::agree(&self.comm, operation, &self.name, mine)
+    }
+
+    /// Waits for all ranks.
+    pub(crate) fn barrier(&self, operation: &'static str) -> Result<()> {
+        let _phase = trace::enter(CallPhase::Wait);
+        self.comm_result(operation, self.comm.barrier())
     }
 
     /// Reports the strategy of an access, with its estimate in nanoseconds, to the user or a trace, if one of them is on and the strategy has changed.

@@ -13,13 +13,14 @@ use aqueduct_device::{Handle, HandleExt, SyncScope};
 
 use crate::collective::{CollectiveIo, CollectivePart};
 use crate::context::mode::Mode;
-use crate::context::{AgreedCapabilities, FileContext};
+use crate::context::{AccessScope, AgreedCapabilities, FileContext};
 use crate::error::{Error, Kind, Result};
 use crate::hints::{Hints, TransferDirection};
 use crate::independent::IndependentIo;
 use crate::memory::chunks::ReadBuffer;
 use crate::memory::{Sink, Source};
 use crate::plan::may_map_runs;
+use crate::trace::{self, FileTrace, TracedOperation};
 use crate::view::View;
 use crate::write_buffer::{BufferStatus, DrainContext, Footprint, WriteBuffer};
 pub(crate) use plain_view::PlainRun;
@@ -74,10 +75,11 @@ impl OpenFile {
         agreed: AgreedCapabilities,
         mode: Mode,
         hints: Hints,
+        trace: Option<Arc<FileTrace>>,
     ) -> Self {
         let (comm, FileResources { pointer, buffers }) = comm.detach();
         Self {
-            context: Arc::new(FileContext::new(name, comm, handle, agreed, mode, hints)),
+            context: Arc::new(FileContext::new(name, comm, handle, agreed, mode, hints, trace)),
             independent: Arc::default(),
             collective: CollectiveIo::new(agreed.one_page_cache, buffers),
             write_buffer: OnceLock::new(),
@@ -101,7 +103,8 @@ impl OpenFile {
 
     /// Writes on the short path; how many bytes.
     pub(crate) fn write_plain(&self, run: PlainRun, bytes: &[u8]) -> Result<u64> {
-        let (cx, timer) = (&*self.context, self.context.counters.start_operation(TransferDirection::Write));
+        let range = run.start..run.start + bytes.len() as u64;
+        let (cx, timer) = (&*self.context, self.context.start_run_access(TransferDirection::Write, range));
         self.independent.write_plain(cx, run.start, bytes, run.maps)?;
         timer.finish(bytes.len() as u64);
         Ok(bytes.len() as u64)
@@ -109,7 +112,8 @@ impl OpenFile {
 
     /// Reads on the short path; how many bytes, less at the end of the file.
     pub(crate) fn read_plain(&self, run: PlainRun, bytes: &mut [u8]) -> Result<u64> {
-        let (cx, timer) = (&*self.context, self.context.counters.start_operation(TransferDirection::Read));
+        let range = run.start..run.start + bytes.len() as u64;
+        let (cx, timer) = (&*self.context, self.context.start_run_access(TransferDirection::Read, range));
         let count = cx.device_result("read", cx.handle.read_at(run.start, bytes))?;
         timer.finish(count);
         Ok(count)
@@ -117,11 +121,16 @@ impl OpenFile {
 
     /// Writes `data` in an independent call; how many bytes.
     pub(crate) fn write_independent(&self, access: &ResolvedAccess, data: &Source<'_>) -> Result<u64> {
-        let (cx, timer) = (&*self.context, self.context.counters.start_operation(TransferDirection::Write));
+        let cx = &*self.context;
+        let timer = cx.start_access(TransferDirection::Write, AccessScope::Independent);
         let ResolvedAccess { view, first } = access;
         let stored = conversion::to_file(cx, view, *first, data)?;
+        trace::note_places(view.pattern(), &(*first..*first + stored.len()));
         match self.accepting_buffer() {
-            Some(buffer) => buffer.accept(&cx.counters, view, *first, &stored, None)?,
+            Some(buffer) => {
+                buffer.accept(&cx.counters, view, *first, &stored, None)?;
+                note_buffer(buffer);
+            }
             None => self.independent.write(cx, view.pattern(), *first, &stored).map(drop)?,
         }
         timer.finish(data.size());
@@ -130,10 +139,12 @@ impl OpenFile {
 
     /// Fills `data` in an independent call; how many bytes, less at the end of the file.
     pub(crate) fn read_independent(&self, access: &ResolvedAccess, data: &mut Sink<'_>) -> Result<u64> {
-        let (cx, timer) = (&*self.context, self.context.counters.start_operation(TransferDirection::Read));
+        let cx = &*self.context;
+        let timer = cx.start_access(TransferDirection::Read, AccessScope::Independent);
         let (view, first) = (&access.view, access.first);
         conversion::check_memory(cx, data)?;
         self.wait_for_overlaps(view, first, data.size())?;
+        note_places(view, first, data.size());
         let count = if view.representation().is_native() {
             self.independent.read(cx, view.pattern(), first, &mut data.read_buffer())?
         } else {
@@ -154,7 +165,7 @@ impl OpenFile {
         args: Result<CollectiveArgs>,
         data: &Source<'_>,
     ) -> Result<u64> {
-        let timer = self.context.counters.start_operation(TransferDirection::Write);
+        let timer = self.context.start_access(TransferDirection::Write, AccessScope::Collective);
         let written = self.write_resolved(position, args, data);
         let written = written.map(|()| data.size()).inspect(|bytes| timer.finish(*bytes));
         self.flush_messages(TransferDirection::Write, written)
@@ -168,12 +179,17 @@ impl OpenFile {
     ) -> Result<()> {
         let cx = &*self.context;
         let (view, first) = self.resolve_collective(position, TransferDirection::Write, args);
+        if let Ok(first) = &first {
+            note_places(&view, *first, data.size());
+        }
         if let Some(buffer) = self.accepting_buffer() {
             // Each rank accepts its own part; that all of them could is agreed.
             let collective_seq = Some(buffer.next_collective_seq());
             let accepted = first.and_then(|first| {
                 let stored = conversion::to_file(cx, &view, first, data)?;
-                buffer.accept(&cx.counters, &view, first, &stored, collective_seq)
+                let accepted = buffer.accept(&cx.counters, &view, first, &stored, collective_seq);
+                note_buffer(buffer);
+                accepted
             });
             return cx.agree("write_all", accepted);
         }
@@ -193,7 +209,7 @@ impl OpenFile {
         args: Result<CollectiveArgs>,
         data: &mut Sink<'_>,
     ) -> Result<u64> {
-        let timer = self.context.counters.start_operation(TransferDirection::Read);
+        let timer = self.context.start_access(TransferDirection::Read, AccessScope::Collective);
         let read = self.read_resolved(position, args, data).inspect(|bytes| timer.finish(*bytes));
         self.flush_messages(TransferDirection::Read, read)
     }
@@ -208,6 +224,9 @@ impl OpenFile {
         let checked = conversion::check_memory(cx, data);
         let (view, first) = self.resolve_collective(position, TransferDirection::Read, args);
         let first = first.and_then(|first| checked.map(|()| first));
+        if let Ok(first) = &first {
+            note_places(&view, *first, data.size());
+        }
         let first = first.and_then(|first| self.wait_for_overlaps(&view, first, data.size()).map(|()| first));
         let (first, failed) = first.map_or_else(|error| (0, Some(error)), |first| (first, None));
         let part = collective_part(position, &view, first);
@@ -301,6 +320,13 @@ impl OpenFile {
 
     /// Makes everything that this rank has written durable.
     pub(crate) fn make_durable(&self, operation: &'static str) -> Result<()> {
+        let call = self.context.start_call(TracedOperation::Sync, AccessScope::Independent);
+        self.flush_to_medium(operation)?;
+        call.iter().for_each(|call| call.finish(0));
+        Ok(())
+    }
+
+    fn flush_to_medium(&self, operation: &'static str) -> Result<()> {
         let (cx, buffer) = (&*self.context, self.write_buffer.get());
         buffer.map_or(Ok(()), |buffer| buffer.flush_to_sync(&*cx.handle))?;
         let visible = self.buffer_status().map(|status| status.visible);
@@ -327,6 +353,20 @@ impl OpenFile {
         let resources = FileResources { pointer, buffers: collective.into_buffers() };
         (Some(context.comm.attach(resources)), closed)
     }
+}
+
+/// Records the bytes of the file that an access is about.
+fn note_places(view: &View, first: u64, bytes: u64) {
+    let stored = bytes / view.etype().size().max(1) * view.stored();
+    trace::note_places(view.pattern(), &(first..first + stored));
+}
+
+/// Records the state of a write buffer.
+fn note_buffer(buffer: &WriteBuffer) {
+    trace::note_buffer(|| {
+        let BufferStatus { accepted, visible, durable, together, .. } = buffer.status();
+        ([accepted, visible, durable], [together.held, together.cap])
+    });
 }
 
 fn collective_part(position: AccessPosition, view: &View, first: u64) -> CollectivePart<'_> {

@@ -25,6 +25,7 @@ use crate::plan::{
     AccessFacts, AccessPlan, AccessSize, Calibration, CostModel, Estimate, PlanInput, RunFacts, RunMapping,
     StrategyReport, is_announced, is_measurable_run, make_plan, make_run_plan, may_map_runs,
 };
+use crate::trace;
 use crate::view::View;
 use access_history::WriteHistory;
 use data_sieving::SieveBuffer;
@@ -233,6 +234,7 @@ impl IndependentIo {
         }
         let plan = self.plan_run(cx, run, is_forced);
         let strategy = plan.estimate.strategy;
+        trace::note_strategy(strategy, Vec::new);
         let start = plan.is_measured.then(Instant::now);
         let count = access(strategy)?;
         if let Some(start) = start {
@@ -332,6 +334,10 @@ pub(crate) fn report_plan(
     chosen: Estimate,
 ) {
     let scope = model.scope;
+    trace::note_strategy(chosen.strategy, || {
+        let estimates = model.estimates(direction, &size).into_iter();
+        estimates.map(|estimate| (estimate.strategy, estimate.nanoseconds)).collect()
+    });
     cx.report_strategy(scope, direction, (chosen.strategy, chosen.nanoseconds), || {
         let estimates = model.estimates(direction, &size);
         StrategyReport { direction, scope, size, chosen, estimates }

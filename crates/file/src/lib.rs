@@ -104,7 +104,9 @@ mod independent;
 pub mod layout;
 mod memory;
 mod plan;
+pub mod replan;
 mod sync;
+pub mod trace;
 mod view;
 #[doc(hidden)]
 pub mod write_behind;

@@ -1,5 +1,8 @@
 //! Ranks on several nodes: accesses are locked where the file system is not coherent, and atomic mode is refused where locks do not reach.
 
+#[path = "coherence/concurrent_extension.rs"]
+mod concurrent_extension;
+
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::sync::Arc;

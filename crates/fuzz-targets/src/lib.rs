@@ -18,6 +18,7 @@
 //! | `cell_file` | header, cell table and rows of cell files |
 //! | `mardyn_ascii`, `mardyn_binary`, `mardyn_netcdf`, `mardyn_cells` | the phase-space files of `MarDyn`: text and XML headers, rows |
 //! | `device_name` | device names with the parameters of layers, and quantities |
+//! | `rank_trace` | the trace of a rank, and planning its accesses again |
 //! | `hints` | hint files and hint values |
 //! | `tunnel_frames` | frames of remote memory: heads, requests, answers, greetings |
 
@@ -32,6 +33,7 @@ mod input;
 mod mardyn;
 mod netcdf;
 mod object_file;
+mod rank_trace;
 mod server_messages;
 mod stream_file;
 mod tunnel_frames;
@@ -68,6 +70,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     mardyn::CELLS,
     device_name::TARGET,
     hints::TARGET,
+    rank_trace::TARGET,
     tunnel_frames::TARGET,
 ];
 

@@ -6,31 +6,26 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
-use aqueduct_comm::{Comm, Op};
+use aqueduct_comm::Comm;
 
 use crate::datatype::committed;
 use crate::host::Mpi;
 use crate::host::{MpiError, Outcome};
 use crate::request::{progress, ucx_progress};
 use crate::shutdown_table::ShutdownTable;
-use crate::{diagnostics, settings, shutdown};
+use crate::{diagnostics, shutdown};
 
 /// The cached data of a communicator of the program.
 #[derive(Clone)]
 pub(crate) struct EngineComm {
     pub(crate) comm: Comm,
     pub(crate) board: Arc<ShutdownTable>,
-    /// True if all ranks have the folder of the traces.
-    pub(crate) traces: bool,
 }
 
 impl EngineComm {
     /// Collective.
     fn new(ranks: Comm) -> aqueduct_comm::Result<Self> {
-        // A folder may be missing on one machine, and names of files must be the same on all.
-        let traces = u64::from(settings::valid("AQUEDUCT_TRACE").is_some());
-        let traces = ranks.allreduce(Op::Min, &[traces])? == [1];
-        Ok(Self { board: ShutdownTable::new(&ranks)?, comm: ranks, traces })
+        Ok(Self { board: ShutdownTable::new(&ranks)?, comm: ranks })
     }
 }
 

@@ -27,7 +27,7 @@
 //! | variable | effect |
 //! |---|---|
 //! | `AQUEDUCT_VERBOSE=1` | a line at the first file (which MPI, how it is used), a summary when a file is closed, errors in words |
-//! | `AQUEDUCT_TRACE=folder` | a trace of every device operation, one file per process; if the folder is missing on a rank, nothing is traced |
+//! | `AQUEDUCT_TRACE=folder` | a trace of every call, for `aqueduct report folder` |
 //! | `AQUEDUCT_DEVICE=throttle=200MB/s` | a wrapper around every file: `fault`, `throttle`, `crash`; or a device: `uring` |
 //! | `AQUEDUCT_HINTS`, `ROMIO_HINTS` | files with hints |
 //! | `AQUEDUCT_BUFFER=256MiB` | buffers writes in memory; `AQUEDUCT_SPILL=folder` and `AQUEDUCT_SPILL_SIZE=1GiB` for data that does not fit; `AQUEDUCT_BUFFER_NODES=1` also on several machines. The hints `aqueduct_buffer`, `aqueduct_spill`, `aqueduct_spill_size` do the same for one file |

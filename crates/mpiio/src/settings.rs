@@ -15,13 +15,12 @@ use crate::settings::file_name::PathMap;
 /// A variable, its valid forms, and a check of a value.
 type Setting = (&'static str, &'static str, fn(&str) -> bool);
 
-const SETTINGS: [Setting; 7] = [
+const SETTINGS: [Setting; 6] = [
     ("AQUEDUCT_BUFFER", Capacity::FORMS, |text| text.parse::<Capacity>().is_ok()),
     ("AQUEDUCT_SPILL", "the path of a folder", |text| Path::new(text).is_dir()),
     ("AQUEDUCT_SPILL_SIZE", "a size such as 1GiB", is_size),
     ("AQUEDUCT_MAP", PathMap::FORMS, |text| PathMap::parse(text).is_some()),
     ("AQUEDUCT_BUFFER_NODES", "1 to buffer between machines too, or 0", |text| ["0", "1"].contains(&text)),
-    ("AQUEDUCT_TRACE", "the path of a folder that exists on all machines", |text| Path::new(text).is_dir()),
     ("AQUEDUCT_URING", "off to do without io_uring, or on", |text| ["off", "on"].contains(&text)),
 ];
 

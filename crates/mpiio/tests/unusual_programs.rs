@@ -217,18 +217,24 @@ fn errors_of_several_threads_reach_the_handlers_they_belong_to() {
 }
 
 #[test]
-fn a_trace_folder_that_one_rank_lacks_disables_tracing() {
+fn each_rank_records_to_the_trace_folder_that_it_finds() {
     let Some(program) = compile(OPEN_MPI, "elsewhere.c", &[]) else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::create_dir(folder.path().join("traces")).expect("a folder");
     let path = folder.path().join("out");
     let words = [path.to_str().expect("UTF-8"), folder.path().to_str().expect("UTF-8")];
-    let variables = [("AQUEDUCT_TRACE", "traces"), ("AQUEDUCT_NODE_RANKS", "1")];
-    let output = run(OPEN_MPI, 2, &program.path, &words, &variables);
-    assert!(output.success, "{}", output.text());
-    assert_eq!(std::fs::read(&path).expect("the file"), b"xx");
-    assert_eq!(output.said.matches("AQUEDUCT_TRACE").count(), 1, "{}", output.text());
-    assert_eq!(std::fs::read_dir(folder.path().join("traces")).expect("a folder").count(), 0);
+    // The ranks have different working directories, and are nodes of their own.
+    let traces = folder.path().join("traces").display().to_string();
+    for (name, said) in [(traces.as_str(), 0), ("/proc/no/folder", 2)] {
+        let variables = [("AQUEDUCT_TRACE", name), ("AQUEDUCT_NODE_RANKS", "1")];
+        let output = run(OPEN_MPI, 2, &program.path, &words, &variables);
+        assert!(output.success, "{}", output.text());
+        assert_eq!(std::fs::read(&path).expect("the file"), b"xx");
+        assert_eq!(output.said.matches("AQUEDUCT_TRACE").count(), said, "{}", output.text());
+    }
+    let trace = aqueduct_file::trace::TraceFolder::read(&traces).expect("a trace");
+    assert_eq!(trace.ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>(), [0, 1]);
+    // The clock of one machine.
+    assert!(trace.ranks.iter().all(|rank| rank.clock_offset.abs() < 1_000_000_000));
 }
 
 #[test]
@@ -274,7 +280,7 @@ fn wrong_settings_are_reported_with_the_valid_forms() {
         ("AQUEDUCT_BUFFER_NODES", "yes", "1 to buffer between machines", true),
         ("AQUEDUCT_SPILL", "/no/such/folder", "the path of a folder", true),
         ("AQUEDUCT_SPILL_SIZE", "much", "1GiB", true),
-        ("AQUEDUCT_TRACE", "/no/such/folder", "the path of a folder", true),
+        ("AQUEDUCT_TRACE", "/proc/no/folder", "cannot be created", true),
         ("AQUEDUCT_HINTS", "/no/such/file", "cannot be read", true),
         ("AQUEDUCT_URING", "maybe", "off", true),
         ("AQUEDUCT_NODE_RANKS", "many", "give 1 or more", false),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::Comm;
+use aqueduct_file::trace::StreamTrace;
 use aqueduct_object::Object;
 
 use crate::declare::declaration::Declaration;
@@ -38,6 +39,7 @@ pub struct Output {
     /// An error of this rank that the other ranks do not know yet.
     unreported: Option<Error>,
     totals: OutputTotals,
+    trace: Option<StreamTrace>,
 }
 
 /// Totals of an output on this rank.
@@ -111,7 +113,8 @@ impl Output {
             Error::new(Kind::Unsupported, "create", &name, detail)
         });
         let writer = agree(comm, "create", &name, writer)?;
-        Ok(Self::new(mode, name, declaration, writer, (progress, memory)))
+        let trace = StreamTrace::new(comm, &name);
+        Ok(Self::new(mode, name, declaration, writer, (progress, memory, trace)))
     }
 
     /// An output that a server writes.
@@ -126,7 +129,8 @@ impl Output {
         progress.set_persistent(client.is_persistent());
         let name: Arc<str> = name.into();
         let writer = StreamWriter::remote((&name, comm), client, &progress);
-        Self::new(mode, name, declaration, writer, (progress, memory))
+        let trace = StreamTrace::new(comm, &name);
+        Self::new(mode, name, declaration, writer, (progress, memory, trace))
     }
 
     /// The state of the output on this rank, for a checkpoint: the number of its steps and its reductions. The steps
@@ -151,7 +155,7 @@ impl Output {
         name: Arc<str>,
         declaration: Arc<Declaration>,
         writer: StreamWriter,
-        (progress, memory): (Arc<ProgressCell>, OutputMemory),
+        (progress, memory, trace): (Arc<ProgressCell>, OutputMemory, Option<StreamTrace>),
     ) -> Self {
         let streams = declaration.streams.iter().zip(&declaration.shares);
         let accumulators = streams.map(|(info, share)| {
@@ -167,6 +171,7 @@ impl Output {
             declaration,
             progress,
             memory,
+            trace,
             steps: 0,
             unreported: None,
             totals: OutputTotals::default(),
@@ -272,6 +277,11 @@ impl Output {
         let end = Instant::now();
         self.totals.in_commit += end - begin;
         self.totals.last_commit = Some(end);
+        if let Some(trace) = &self.trace {
+            let OutputProgress { accepted, visible, durable, .. } = self.progress.progress();
+            let memory = self.memory.budget.level();
+            trace.record_commit(end - begin, [accepted, visible, durable], [memory.held, self.memory.cap]);
+        }
         written.and(error.map_or(Ok(()), Err))?;
         Ok(Receipt { progress: Arc::clone(&self.progress), step })
     }

@@ -15,6 +15,7 @@ use crate::plan::{
     AccessFacts, AccessSize, AccessSummary, Estimate, ExchangePlan, PlanInput, RankTopology, add_estimates,
     compares_costs, keeps_alignment, make_plan, uses_two_phase,
 };
+use crate::trace::{self, CallPhase};
 
 /// A plan that is the same on all ranks.
 pub(super) struct AgreedPlan {
@@ -105,6 +106,7 @@ impl CollectiveIo {
 
 /// The summaries of all ranks, merged. Collective.
 fn merge_summaries(cx: &FileContext, mine: &AccessSummary) -> Result<AccessSummary> {
+    let _phase = trace::enter(CallPhase::Wait);
     let all = cx.comm.allreduce_with(&[mine.words()], |into, with| {
         let mut sum = AccessSummary::from_words(into);
         sum.merge(&AccessSummary::from_words(with));

@@ -19,6 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::layout::Strip;
 use crate::memory::chunks::{ReadBuffer, WriteData};
 use crate::plan::{ExchangeRound, data_inside};
+use crate::trace::{self, CallPhase};
 
 /// The tag of data messages, in the communicator of the file.
 const DATA: u32 = 1;
@@ -147,6 +148,7 @@ impl<'a> InterNodeExchange<'a> {
     fn barrier(&self, failed: Option<&Error>, end: u64) -> Result<Option<u64>> {
         let mine = [u64::from(failed.is_some()), end];
         let merge = |a: &mut [u64; 2], b: &[u64; 2]| *a = [a[0] | b[0], a[1].min(b[1])];
+        let _phase = trace::enter(CallPhase::Wait);
         let all = self.cx.comm.allreduce_with(&[mine], merge);
         let [failed, end] = self.cx.comm_result(self.access.operation(), all)?[0];
         Ok((failed == 0).then_some(end))
@@ -189,10 +191,13 @@ impl<'a> InterNodeExchange<'a> {
     fn copy_in(&self, number: u64, round: &ExchangeRound, step: u64, data: &WriteData<'_>) -> Result<()> {
         for part in round.local.iter().filter(|_| step == 0) {
             let Some(buffer) = self.window_buffer(number, part.window) else { continue };
+            self.access.note_exchanged(self.cx, part.window, &part.data);
             let window = self.buffers.windows.window(buffer);
             self.access.copy_to_window(self.cx, &window, &part.data, data)?;
         }
         for part in round.remote.iter().filter(|part| part.step == step) {
+            trace::note_exchanged(part.data.end - part.data.start);
+            let _phase = trace::enter(CallPhase::Pack);
             let window = self.buffers.messages.window(self.message_buffer());
             let packed = data.packed(&self.cx.counters, self.place(&part.data));
             window.put_strips(part.places.iter().copied(), &packed);
@@ -213,11 +218,14 @@ impl<'a> InterNodeExchange<'a> {
         let existing = |data: &Range<u64>| data.start..data.end.min(until).max(data.start);
         for part in round.local.iter().filter(|_| step == 0) {
             let Some(buffer) = self.window_buffer(number, part.window) else { continue };
+            self.access.note_exchanged(self.cx, part.window, &part.data);
             let window = self.buffers.windows.window(buffer);
             self.access.copy_from_window(self.cx, &window, &existing(&part.data), data)?;
         }
         for part in round.remote.iter().filter(|part| part.step == step) {
             let data_range = existing(&part.data);
+            trace::note_exchanged(data_range.end - data_range.start);
+            let _phase = trace::enter(CallPhase::Pack);
             let place = self.place(&data_range);
             self.count_copied(&data_range);
             let strips = first_bytes(&part.places, data_range.end - data_range.start);
@@ -229,6 +237,7 @@ impl<'a> InterNodeExchange<'a> {
 
     /// Sends the messages of this node that this rank sends.
     fn send_outgoing(&self, round: &ExchangeRound, step: u64) -> Result<()> {
+        let _phase = trace::enter(CallPhase::Exchange);
         for message in round.outgoing.iter().filter(|message| message.step == step) {
             let bytes = self.buffers.messages.filled(self.message_buffer(), &message.room).to_vec();
             self.send(message.peer, bytes)?;
@@ -238,6 +247,7 @@ impl<'a> InterNodeExchange<'a> {
 
     /// For reads: receives the data for the messages of this node that this rank would send.
     fn receive_outgoing(&self, round: &ExchangeRound, step: u64) -> Result<Result<()>> {
+        let _phase = trace::enter(CallPhase::Exchange);
         let mut outcome = Ok(());
         for message in round.outgoing.iter().filter(|message| message.step == step) {
             let bytes = self.receive(message.peer)?;
@@ -254,6 +264,7 @@ impl<'a> InterNodeExchange<'a> {
 
     /// Receives the messages of other nodes for this rank's window.
     fn receive_incoming(&self, number: u64, round: &ExchangeRound, step: u64) -> Result<Result<()>> {
+        let _phase = trace::enter(CallPhase::Exchange);
         let mut outcome = Ok(());
         for message in round.incoming.iter().filter(|message| message.step == step) {
             let bytes = self.receive(message.peer)?;
@@ -270,6 +281,7 @@ impl<'a> InterNodeExchange<'a> {
 
     /// For reads: sends other nodes their bytes of this rank's window; after a failure empty messages, which end their wait.
     fn return_incoming(&self, number: u64, round: &ExchangeRound, step: u64, failed: bool) -> Result<()> {
+        let _phase = trace::enter(CallPhase::Exchange);
         for message in round.incoming.iter().filter(|message| message.step == step) {
             let mut bytes = Vec::new();
             if let Some(buffer) = self.own_buffer(number).filter(|_| !failed) {

@@ -21,6 +21,7 @@ use crate::memory::chunks::{ReadBuffer, WriteData};
 use crate::plan::{
     AggregatorWindow, Coverage, ExchangeRound, FileDomains, LocalPart, data_inside, local_parts, merge_ranges,
 };
+use crate::trace::{self, CallPhase};
 
 impl CollectiveIo {
     /// Writes in two phases; all of `data`, or an error.
@@ -44,12 +45,13 @@ impl CollectiveIo {
             let local =
                 known.as_ref().map_or_else(|| found.as_deref().unwrap_or_default(), |round| &round.local);
             for part in local {
+                access.note_exchanged(cx, part.window, &part.data);
                 let window = buffers.window(window_buffer(domains, number, part.window));
                 access.copy_to_window(cx, &window, &part.data, data)?;
             }
             let round = match (known, found) {
                 (Some(round), _) => {
-                    cx.comm_result("write_all", cx.comm.barrier())?;
+                    cx.barrier("write_all")?;
                     round
                 }
                 (None, local) => {
@@ -89,7 +91,9 @@ impl CollectiveIo {
         let mut until = window.end;
         let mut mine = fill_window(cx, &buffers, domains, 0, &mut failed);
         for number in 0..count {
+            let phase = trace::enter(CallPhase::Wait);
             let agreed = cx.comm_result("read_all", cx.comm.allreduce_one(Op::Min, mine))?;
+            drop(phase);
             if agreed < end {
                 end = agreed;
                 until = data_inside(pattern, window, &(0..end)).end;
@@ -106,6 +110,7 @@ impl CollectiveIo {
                 rounds.next(number).unwrap_or_default()
             });
             for part in &round.local {
+                access.note_exchanged(cx, part.window, &part.data);
                 let existing = part.data.start..part.data.end.min(until).max(part.data.start);
                 let window = buffers.window(window_buffer(domains, number, part.window));
                 access.copy_from_window(cx, &window, &existing, data)?;
@@ -148,10 +153,12 @@ fn all_covered(
     windows: &[AggregatorWindow],
 ) -> Result<bool> {
     if dense {
-        return cx.comm_result("write_all", cx.comm.barrier()).map(|()| true);
+        return cx.barrier("write_all").map(|()| true);
     }
     let words: Vec<u64> = mine.iter().flat_map(|coverage| coverage.words()).collect();
+    let phase = trace::enter(CallPhase::Wait);
     let all = cx.comm_result("write_all", cx.comm.allreduce(Op::Sum, &words))?;
+    drop(phase);
     let mut all = all.as_chunks::<{ Coverage::WORDS }>().0.iter().zip(windows);
     Ok(all.all(|(words, part)| Coverage::is_full(words, &domains.touched(&part.range))))
 }
@@ -163,6 +170,7 @@ fn exchange_runs(
     local: &[LocalPart],
     windows: &[AggregatorWindow],
 ) -> Result<Vec<Vec<u8>>> {
+    let _phase = trace::enter(CallPhase::Exchange);
     let mut messages = vec![Vec::new(); cx.comm.size()];
     for part in local {
         messages[windows[part.window].aggregator] = RunList::of(pattern, part.data.clone()).encode();

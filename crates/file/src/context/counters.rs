@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::hints::TransferDirection;
+use crate::trace::CallTimer;
 
 /// Declares each counter once: as a number, as an atomic counter, as a word of a reduction.
 macro_rules! counters {
@@ -120,7 +121,7 @@ impl CounterCells {
     pub(crate) fn start_operation(&self, direction: TransferDirection) -> OpTimer<'_> {
         let start = aqueduct_report::is_enabled().then(Instant::now);
         let (calls, waits) = (aqueduct_device::syscalls(), aqueduct_device::lock_waits());
-        OpTimer { counters: self, direction, start, calls, waits }
+        OpTimer { counters: self, direction, start, calls, waits, call: None }
     }
 }
 
@@ -131,9 +132,16 @@ pub(crate) struct OpTimer<'a> {
     start: Option<Instant>,
     calls: u64,
     waits: u64,
+    call: Option<CallTimer<'a>>,
 }
 
-impl OpTimer<'_> {
+impl<'a> OpTimer<'a> {
+    /// Recorded as a call of the trace too.
+    pub(crate) fn traced(mut self, call: Option<CallTimer<'a>>) -> Self {
+        self.call = call;
+        self
+    }
+
     /// The operation has transferred so many bytes.
     pub(crate) fn finish(self, bytes: u64) {
         let (operations, transferred) = match self.direction {
@@ -142,6 +150,9 @@ impl OpTimer<'_> {
         };
         operations.add(1);
         transferred.add(bytes);
+        if let Some(call) = &self.call {
+            call.finish(bytes);
+        }
     }
 }
 

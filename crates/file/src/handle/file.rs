@@ -18,6 +18,7 @@ use crate::context::report::CounterReport;
 use crate::engine::{FileResources, OpenFile};
 use crate::error::{Error, Kind, Result};
 use crate::hints::Info;
+use crate::trace::{self, CallPhase, TracedOperation};
 use crate::view::View;
 use crate::write_behind::BackgroundQueue;
 use crate::write_buffer::DrainThread;
@@ -129,6 +130,8 @@ impl File {
     #[doc(alias = "MPI_File_close")]
     pub fn close(self) -> Result<()> {
         self.wait_idle();
+        let trace = self.cx().trace.clone();
+        let call = trace.as_ref().and_then(|trace| trace.start(TracedOperation::Close, false));
         let written = self.finish_buffer();
         let (open_file, path) = (Arc::clone(&self.engine), self.path.clone());
         drop(self);
@@ -141,7 +144,12 @@ impl File {
         let (resources, closed) = Arc::into_inner(open_file).map_or((None, Ok(())), OpenFile::into_resources);
         let outcome = written.and(closed);
         words.push(u64::from(outcome.is_err()));
+        let phase = trace::enter(CallPhase::Wait);
         let all = comm.allreduce(Op::Sum, &words).map_err(failed)?;
+        drop(phase);
+        call.iter().for_each(|call| call.finish(0));
+        drop(call);
+        trace.iter().for_each(|trace| trace.flush());
         let failures = all.last().copied().unwrap_or(0);
         let agree = |outcome| agreement::agree(&comm, "close", &name, outcome);
         let outcome = if failures > 0 { agree(outcome) } else { outcome };

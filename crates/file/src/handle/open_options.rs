@@ -18,6 +18,8 @@ use crate::context::mode::{self, Mode};
 use crate::engine::{FileResources, OpenFile};
 use crate::error::{Error, Kind, Result};
 use crate::hints::{BufferOptions, Hints, Info};
+use crate::replan::describe_capabilities;
+use crate::trace::{self, FileTrace, RecordedHandle, measure_offset};
 
 /// How to open a file, in the style of [`std::fs::OpenOptions`]. The same on all ranks, except hints: where they differ, those of rank 0 are
 /// used.
@@ -166,6 +168,7 @@ impl OpenOptions {
     /// Opens `name` on all ranks of `comm`. Collective: it succeeds on all ranks or on none.
     #[doc(alias = "MPI_File_open")]
     pub fn open(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<File> {
+        let began = trace::is_on().then(trace::now);
         let name = name.as_ref();
         let shown: Arc<str> = name.to_string_lossy().into();
         let mut hints = Hints::parse(&self.info.over(&Info::from_env()));
@@ -174,19 +177,28 @@ impl OpenOptions {
         if comm.rank() == 0 {
             hint_exchange::report_objections(&shown, &self.info.over(&Info::from_env()));
         }
-        let own_comm = self.compare(comm, name, &shown, &mut hints)?;
+        let (own_comm, all_trace) = self.compare(comm, name, &shown, &mut hints)?;
         let buffered = hints.buffered.clone();
         match self.open_on_all(&own_comm, name, &shown, &mut hints) {
             Ok((handle, start, agreed)) => {
-                let open_file = OpenFile::new(shown, own_comm, handle, agreed, self.mode, hints);
+                let trace = self.start_trace(&own_comm, &shown, &*handle, &hints, all_trace)?;
+                let handle: Arc<dyn Handle> = match &trace {
+                    Some(trace) => Arc::new(RecordedHandle::new(handle, Arc::clone(trace))),
+                    None => handle,
+                };
+                let open_file = OpenFile::new(shown, own_comm, handle, agreed, self.mode, hints, trace);
                 let file = File::new(Arc::new(open_file), name.to_owned(), start);
                 if self.truncate {
                     file.set_size(0)?;
                 }
-                match buffered {
-                    Some(settings) => file.buffered(&settings),
-                    None => Ok(file),
+                let file = match buffered {
+                    Some(settings) => file.buffered(&settings)?,
+                    None => file,
+                };
+                if let (Some(trace), Some(began)) = (&file.cx().trace, began) {
+                    trace.record_open(began);
                 }
+                Ok(file)
             }
             Err(error) => {
                 FileResources::release(own_comm);
@@ -195,20 +207,56 @@ impl OpenOptions {
         }
     }
 
-    /// Checks that all ranks give the same arguments, and finds a communicator for the file. If hints differ, those of rank 0 are used.
+    /// Begins to record the file, if traces are on. Collective.
+    fn start_trace(
+        &self,
+        comm: &Comm,
+        shown: &Arc<str>,
+        handle: &dyn Handle,
+        hints: &Hints,
+        all_trace: bool,
+    ) -> Result<Option<Arc<FileTrace>>> {
+        if !trace::is_on() {
+            return Ok(None);
+        }
+        let listed = if comm.rank() == 0 { comm.size() } else { 0 };
+        let ranks = (0..listed).map(|rank| comm.world_rank_of(rank).to_string());
+        let facts = [
+            ("mode", format!("{:?}", self.mode)),
+            ("ranks", comm.size().to_string()),
+            ("world_ranks", ranks.collect::<Vec<_>>().join(",")),
+            ("rank", comm.rank().to_string()),
+            ("node", comm.node_of(comm.rank()).to_string()),
+            ("nodes", comm.node_count().to_string()),
+            ("capabilities", describe_capabilities(&handle.capabilities())),
+            ("hints", hints.info_text()),
+        ];
+        let trace = FileTrace::new(comm, shown, &facts);
+        if all_trace {
+            let measured = measure_offset(comm, trace.as_deref());
+            measured.map_err(|error| Error::from_comm("open", shown, &error))?;
+        }
+        Ok(trace)
+    }
+
+    /// Checks that all ranks give the same arguments, and finds a communicator for the file; true if all ranks record a trace. If hints
+    /// differ, those of rank 0 are used.
     fn compare(
         &self,
         comm: &Comm,
         name: &OsStr,
         shown: &Arc<str>,
         hints: &mut Hints,
-    ) -> Result<PooledComm<FileResources>> {
+    ) -> Result<(PooledComm<FileResources>, bool)> {
         let failed = |error: aqueduct_comm::Error| Error::from_comm("open", shown, &error);
         let idle = PooledComm::<FileResources>::take_idle(comm);
         let [id, shape] = idle.as_ref().map_or([0; 2], |idle| [idle.context_id(), idle.attached.shape()]);
         let access = u64::from(self.mode.bits()) | u64::from(self.truncate) << 32;
-        let values = [access, hash_of(name), hash_of(&hints.info_text()), id, shape].map(Some);
-        let [access, name, other_hints, id, shape] = first_differing_ranks(comm, values).map_err(failed)?;
+        let values = [access, hash_of(name), hash_of(&hints.info_text()), id, shape, trace::is_on().into()];
+        let values = values.map(Some);
+        let [access, name, other_hints, id, shape, trace] =
+            first_differing_ranks(comm, values).map_err(failed)?;
+        let all_trace = trace::is_on() && trace.is_none();
         let arguments = [("access mode", access), ("name", name)];
         if let Some((what, rank)) = arguments.into_iter().find_map(|(what, rank)| Some((what, rank?))) {
             idle.into_iter().for_each(FileResources::release);
@@ -220,10 +268,10 @@ impl OpenOptions {
         match idle {
             // A communicator that some rank does not have is left to a later file.
             Some(idle) if id.or(shape).is_some() => FileResources::release(idle),
-            Some(idle) => return Ok(idle),
+            Some(idle) => return Ok((idle, all_trace)),
             None => {}
         }
-        PooledComm::create(comm, FileResources::new).map_err(failed)
+        PooledComm::create(comm, FileResources::new).map(|made| (made, all_trace)).map_err(failed)
     }
 
     /// Opens the file on all ranks; the handle, the start of file pointers, and what holds on all ranks.

@@ -132,7 +132,8 @@ impl FileDomains {
         self.aggregators.binary_search(&rank).ok()
     }
 
-    fn domain(&self, at: usize) -> Range<u64> {
+    /// The part of the file of an aggregator, by its index.
+    pub(crate) fn domain(&self, at: usize) -> Range<u64> {
         let bound =
             |at: u64| self.aligned.start.saturating_add(at.saturating_mul(self.width)).min(self.aligned.end);
         bound(at as u64)..bound(at as u64 + 1)

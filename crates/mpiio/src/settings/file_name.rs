@@ -17,8 +17,6 @@ const FILE_SYSTEMS: [&str; 12] =
 pub(crate) struct DeviceWrappers {
     /// From `AQUEDUCT_DEVICE`: such as `fault=write=#3` or `throttle=200MB/s`.
     pub(crate) device: String,
-    /// From `AQUEDUCT_TRACE`: a folder.
-    pub(crate) trace: Option<OsString>,
     /// From `AQUEDUCT_MAP`: folders, and what names below them begin with instead.
     pub(crate) map: PathMap,
 }
@@ -76,11 +74,7 @@ impl DeviceWrappers {
     pub(crate) fn from_env() -> Self {
         let device = settings::value("AQUEDUCT_DEVICE").map(|value| value.to_string_lossy().into_owned());
         let map = settings::valid("AQUEDUCT_MAP").and_then(|text| PathMap::parse(&text)).unwrap_or_default();
-        Self {
-            device: device.unwrap_or_default(),
-            trace: settings::valid("AQUEDUCT_TRACE").map(Into::into),
-            map,
-        }
+        Self { device: device.unwrap_or_default(), map }
     }
 
     /// True if the last of them is a device, which replaces the default one.
@@ -111,12 +105,6 @@ pub(crate) fn resolve(name: &OsStr, wrappers: &DeviceWrappers) -> OsString {
         [b"ufs:", path].concat()
     };
     let mut whole = Vec::new();
-    if let Some(folder) = &wrappers.trace {
-        whole.extend_from_slice(b"trace=");
-        whole.extend_from_slice(folder.as_bytes());
-        // One file per process, named by its id; events contain the rank.
-        whole.extend_from_slice(b"/%p.csv:");
-    }
     if !wrappers.device.is_empty() {
         whole.extend_from_slice(wrappers.device.trim_end_matches(':').as_bytes());
         whole.push(b':');
@@ -151,13 +139,9 @@ mod tests {
 
     #[test]
     fn the_environment_wraps_every_file() {
-        let wrappers = DeviceWrappers {
-            device: "fault=write=#3".to_owned(),
-            trace: Some("t".into()),
-            ..DeviceWrappers::default()
-        };
+        let wrappers = DeviceWrappers { device: "fault=write=#3".to_owned(), ..DeviceWrappers::default() };
         let name = resolve("out".as_ref(), &wrappers).into_string().unwrap();
-        assert_eq!(name, "trace=t/%p.csv:fault=write=#3:ufs:out");
+        assert_eq!(name, "fault=write=#3:ufs:out");
     }
 
     #[test]

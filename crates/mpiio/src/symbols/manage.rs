@@ -64,7 +64,7 @@ fn contradiction() -> Mode {
 
 fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints: usize) -> Outcome<usize> {
     let comm = mpi.constants.handle(comm);
-    let EngineComm { comm: ranks, board, traces } = communicator::of(mpi, comm)?;
+    let EngineComm { comm: ranks, board } = communicator::of(mpi, comm)?;
     let known = mpi.constants.integers;
     // A rank with invalid arguments must take part in the collective call: it opens with an invalid mode.
     let arguments = text(mpi, name, known.bad_file)
@@ -74,9 +74,7 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
         Err(fault) => (".".into(), contradiction(), Info::new(), Some(fault)),
     };
     settings::check(&ranks);
-    let wrappers = wrappers();
-    let trace = wrappers.trace.clone().filter(|_| traces);
-    let resolved = file_name::resolve(&name, &DeviceWrappers { trace, ..wrappers.clone() });
+    let resolved = file_name::resolve(&name, wrappers());
     let opened = OpenOptions::from(mode).hints(&info::from_env(&ranks)).hints(&hints).open(&ranks, resolved);
     let file = match (opened, wrong) {
         (_, Some(fault)) => return Err(fault),

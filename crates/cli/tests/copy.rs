@@ -1,0 +1,84 @@
+//! `aqueduct copy`, completions, man pages, and the run without a command.
+
+mod test_folder;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use test_folder::TestFolder;
+
+const NO_WORDS: [&str; 0] = [];
+
+#[test]
+fn files_are_copied_between_devices_and_compared() {
+    let folder = TestFolder::new();
+    // Two whole blocks and a part.
+    let bytes: Vec<u8> = (0..20_000_000u32).map(|at| (at ^ (at >> 11)) as u8).collect();
+    fs::write(folder.path("a"), &bytes).unwrap();
+    for (ranks, from, to) in [("1", "a", "b"), ("3", "a", "uring:c"), ("2", "throttle=2GB/s:ufs:a", "d")] {
+        let said = folder.succeed(&["copy", "-n", ranks, from, to]);
+        assert!(said.contains("20000000 bytes") && said.contains("no differences"), "{said}");
+        assert!(fs::read(folder.path(to.rsplit(':').next().unwrap())).unwrap() == bytes);
+    }
+    fs::write(folder.path("empty"), "").unwrap();
+    assert!(folder.succeed(&["copy", "empty", "e"]).contains("0 bytes"));
+    // Into a folder, under the same name; a hole stays a hole.
+    fs::create_dir(folder.path("folder")).unwrap();
+    fs::File::create(folder.path("hole")).unwrap().set_len(100 << 20).unwrap();
+    folder.succeed(&["copy", "hole", "folder"]);
+    let copied = fs::metadata(folder.path("folder/hole")).unwrap();
+    assert!(copied.len() == 100 << 20 && copied.blocks() < 1000, "{} blocks", copied.blocks());
+    // A longer file is replaced whole.
+    folder.succeed(&["copy", "--overwrite", "empty", "b"]);
+    assert_eq!(fs::read(folder.path("b")).unwrap(), b"");
+}
+
+#[test]
+fn failed_copies_are_errors() {
+    let folder = TestFolder::new();
+    fs::write(folder.path("a"), vec![7; 100_000]).unwrap();
+    fs::write(folder.path("b"), "kept").unwrap();
+    assert!(folder.exit_2(&["copy", "a", "b"]).contains("--overwrite"));
+    assert_eq!(fs::read(folder.path("b")).unwrap(), b"kept");
+    assert!(folder.exit_2(&["copy", "a", "a"]).contains("itself"));
+    assert!(folder.exit_2(&["copy", "missing", "c"]).contains("missing"));
+    let said = folder.exit_2(&["copy", "-n", "3", "a", "fault=write=nospace@#1:d"]);
+    assert!(said.contains("space"), "{said}");
+    assert!(!folder.path("d").exists());
+    // A device that changes what is written is noticed.
+    let said = folder.exit_2(&["copy", "a", "fault=bogus:e"]);
+    assert!(said.contains("fault"), "{said}");
+}
+
+#[test]
+fn shells_and_man_get_all_commands() {
+    let folder = TestFolder::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let text = folder.succeed(&["completions", shell]);
+        assert!(["report", "copy", "verify"].iter().all(|command| text.contains(command)), "{shell}");
+    }
+    folder.succeed(&["man", "pages"]);
+    for page in ["aqueduct.1", "aqueduct-report.1", "aqueduct-bench-overlap.1"] {
+        assert!(fs::read_to_string(folder.path("pages").join(page)).unwrap().contains(".SH"), "{page}");
+    }
+    assert!(!folder.path("pages/aqueduct-particle-run.1").exists());
+    assert!(folder.succeed(&["compare", "--help"]).contains("Examples:"));
+}
+
+#[test]
+fn without_a_command_a_simulation_is_killed_restarted_and_verified() {
+    let folder = TestFolder::new();
+    let said = folder.succeed(&NO_WORDS);
+    assert_eq!(said.lines().count(), 10, "{said}");
+    assert!(
+        said.contains("killed by SIGKILL") && said.contains("have the bits of an undisturbed run"),
+        "{said}"
+    );
+    let page = said.lines().last().unwrap().split_once(": ").unwrap().1;
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("data-run=\"1\"") && page.contains("from-0.stream"));
+    // Again, in the same folder.
+    assert!(folder.succeed(&NO_WORDS).contains("verified"));
+    let output = folder.command(&NO_WORDS).env("PMI_SIZE", "2").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,39 @@
+//! A trace of what a program does to its files: per call the rank, the operation, the time in each phase, bytes, the strategy with its
+//! estimate and those of the others, and the bytes of the file in compact form.
+//!
+//! It is on if the environment variable `AQUEDUCT_TRACE` names a folder, which is created. Each rank writes three files to it:
+//!
+//! | file | contents |
+//! |---|---|
+//! | `rank-R.facts` | lines of text: rank, node, program, host, clock, the open files |
+//! | `rank-R.calls` | a [`CallRecord`] per call |
+//! | `rank-R.extents` | the [`FileExtent`]s of each call |
+//!
+//! A rank keeps up to [`BUFFERED_CALLS`] calls in memory and writes them to the folder when they are so many, every 200 ms, and when a file
+//! is closed: a program that is killed loses no more than the last of them. After [`MOST_CALLS`] calls of a rank, further ones are
+//! counted and not recorded. The choice of a strategy does not depend on the trace.
+//!
+//! Times are those of the system's monotonic clock, which the ranks of a node share. Between nodes the offset of the clocks is
+//! measured when a file is opened.
+//!
+//! [`TraceFolder::read`] reads a folder; [`replan`](crate::replan) says what another plan would have cost.
+
+mod call_clock;
+mod clock_offset;
+mod extent;
+mod rank_recorder;
+mod record;
+mod recorded_handle;
+mod trace_folder;
+
+pub(crate) use call_clock::{
+    CallTimer, enter, note_buffer, note_exchanged, note_places, note_strategy, note_two_phase, now,
+};
+pub(crate) use clock_offset::measure_offset;
+pub(crate) use rank_recorder::{FileTrace, is_on};
+pub(crate) use recorded_handle::RecordedHandle;
+
+pub use extent::FileExtent;
+pub use rank_recorder::{BUFFERED_CALLS, MOST_CALLS, StreamTrace, TRACE_VARIABLE};
+pub use record::{CallPhase, CallRecord, TracedOperation};
+pub use trace_folder::{RankTrace, TraceFolder, TracedFile};
