@@ -57,6 +57,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("apps/md", &["aqueduct", "aqueduct-decomposition"]),
     ("apps/sph", &["aqueduct", "aqueduct-decomposition"]),
     ("apps/motif", &["aqueduct"]),
+    ("apps/wave", &["aqueduct"]),
     (
         "crates/fuzz-targets",
         &[

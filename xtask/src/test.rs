@@ -84,6 +84,7 @@ fn installed() -> Result<Vec<(&'static str, PathBuf)>> {
         variables.push((variable, wheels::install(name, version)?));
     }
     variables.push((wheels::READERS_VARIABLE, wheels::readers()?));
+    variables.push((wheels::KWAVE_VARIABLE, wheels::kwave()?));
     variables.push((mpi4py::VARIABLE, mpi4py::install()?));
     Ok(variables)
 }

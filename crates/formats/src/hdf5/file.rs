@@ -173,6 +173,11 @@ impl Hdf5File {
         self.tree.get("/").and_then(Hdf5Object::complete).map(|mark| mark == 1)
     }
 
+    /// Makes the data that was written so far durable, without marks. Collective.
+    pub fn sync(&self) -> Result<()> {
+        self.core.sync()
+    }
+
     /// Makes what was written a part of the file: first the data, durably, then the marks that say how many rows of each dataset are
     /// complete. A crash before that leaves the marks as they were. Requests under way are to be waited for first. Collective.
     #[doc(alias = "H5Fflush")]
