@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::shell::{cargo, command, root, run, succeeds};
 
 /// Packages with `publish = false`.
-const NOT_PUBLISHED: [&str; 10] = [
+const NOT_PUBLISHED: [&str; 11] = [
     "aqueduct-bench",
     "aqueduct-decomposition",
     "aqueduct-fmm",
@@ -20,6 +20,7 @@ const NOT_PUBLISHED: [&str; 10] = [
     "aqueduct-motif",
     "aqueduct-sph",
     "aqueduct-testkit",
+    "aqueduct-wave",
     "xtask",
 ];
 
