@@ -10,7 +10,7 @@ use aqueduct::stream::{Options, OutputMode};
 use aqueduct_wave::grid::decomposition::DecompositionKind;
 use aqueduct_wave::progress::print_line;
 use aqueduct_wave::restart::{CheckpointKind, CheckpointRule, FileInterval};
-use aqueduct_wave::run::{self, RunInput, RunSummary, WaveSettings};
+use aqueduct_wave::run::{self, RunInput, WaveSettings, WaveSummary};
 use aqueduct_wave::scenario::built_in::{Scenario, ScenarioKind, ScenarioOptions};
 use aqueduct_wave::scenario::input_writer::write_input;
 use aqueduct_wave::scenario::listed_points::SensorChoice;
@@ -380,7 +380,7 @@ fn finish(
     world: &Comm,
     arguments: &WaveArguments,
     settings: &WaveSettings,
-    summary: &RunSummary,
+    summary: &WaveSummary,
     double: bool,
 ) -> Result<()> {
     if world.rank() != 0 {

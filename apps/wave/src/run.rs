@@ -88,7 +88,7 @@ impl WaveSettings {
 
 /// What a run returns.
 #[derive(Clone, Debug, Default)]
-pub struct RunSummary {
+pub struct WaveSummary {
     /// The number of steps that were made, those before a restart included.
     pub steps: u64,
     /// The number of steps of this run.
@@ -102,7 +102,7 @@ pub struct RunSummary {
 }
 
 /// Runs a simulation. Collective.
-pub fn run<T: Real>(world: &Comm, settings: &WaveSettings) -> Result<RunSummary> {
+pub fn run<T: Real>(world: &Comm, settings: &WaveSettings) -> Result<WaveSummary> {
     let begin = Instant::now();
     let mut problem = load::<T>(world, settings)?;
     let loaded = Instant::now();
@@ -161,7 +161,7 @@ pub fn run<T: Real>(world: &Comm, settings: &WaveSettings) -> Result<RunSummary>
     }
     times.storing = storing.elapsed();
     let exact_error = exact.finish(world)?;
-    Ok(RunSummary {
+    Ok(WaveSummary {
         steps: solver.step(),
         steps_made: solver.step() - first,
         ended_early,
