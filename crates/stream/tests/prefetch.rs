@@ -123,5 +123,6 @@ fn a_device_error_is_returned_with_the_requested_step() {
             Some(None) => {}
         }
     }
-    assert!(while_opening > 5 && while_reading > 10, "{while_opening} {while_reading}");
+    // Opening reads the records of all steps in few accesses; each step is then one more.
+    assert!(while_opening > 2 && while_reading >= STEPS, "{while_opening} {while_reading}");
 }
