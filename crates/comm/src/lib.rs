@@ -64,6 +64,7 @@ mod collective_id;
 mod comm;
 mod comm_constructors;
 mod comm_pool;
+mod core_yield;
 mod error;
 mod launch;
 mod matching;

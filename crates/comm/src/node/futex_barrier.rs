@@ -4,7 +4,7 @@
 
 use rustix::thread::futex;
 
-use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake, yield_now};
+use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake, yield_core};
 use crate::wait_context::MakeProgress;
 
 const COUNT: u32 = 0xffff;
@@ -128,13 +128,22 @@ impl FutexBarrier {
     /// Polls for a while; true if the barrier has completed.
     fn spin(&self, before: u32, SpinPolicy { spins, yields }: SpinPolicy) -> bool {
         let is_complete = || self.state.load(Ordering::Acquire) & GENERATION != before;
-        let poll = |count: u32, between: fn()| {
-            (0..count).any(|_| {
-                between();
-                is_complete()
-            })
-        };
-        poll(spins, std::hint::spin_loop) || poll(yields, yield_now)
+        for _ in 0..spins {
+            std::hint::spin_loop();
+            if is_complete() {
+                return true;
+            }
+        }
+        for _ in 0..yields {
+            let is_fast = yield_core();
+            if is_complete() {
+                return true;
+            }
+            if !is_fast {
+                break;
+            }
+        }
+        false
     }
 
     fn sleep(

@@ -8,18 +8,23 @@
 //! buffered).
 #![allow(unsafe_code)]
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::thread::futex;
 
 use super::futex_barrier::{FailurePolicy, FutexBarrier, MAX_RANKS, SpinPolicy, WaitPolicy};
+use super::node_cores::NodeCores;
 use super::shared_block::SharedBlock;
 use crate::background_thread::is_background_thread;
 use crate::collective_id::CollectiveId;
+use crate::core_yield::may_yield;
 use crate::wait_context::WaitContext;
 use crate::{Error, Kind, Result};
 
 const HEADER: usize = 128;
+/// Where the set of cores is in the header, in a cache line of its own.
+const CORES: usize = 64;
+const _: () = assert!(size_of::<FutexBarrier>() <= CORES && CORES + size_of::<NodeCores>() <= HEADER);
 const SLOT: usize = 256;
 /// A slot holds the call, the kind of exchange, the length of the data, and the data.
 const SLOT_STEP: usize = CollectiveId::LEN;
@@ -84,6 +89,7 @@ impl NodeExchange {
             let detail = format!("{size} ranks cannot share one node's memory; at most {MAX_RANKS} can");
             return Err(Error::new(Kind::Unsupported, "split", detail));
         }
+        cores_of(&block).add_own();
         Ok(Self { block: Some(block), rank, size, comm_ranks: names, transport, exchanges: Mutex::new(0) })
     }
 
@@ -292,7 +298,11 @@ impl NodeExchange {
     }
 
     fn spin_policy_for(&self, bulk: bool) -> SpinPolicy {
-        SpinPolicy::choose(self.size, cores(), bulk, is_background_thread())
+        if !may_yield() {
+            return SpinPolicy::NONE;
+        }
+        let cores = self.block.as_deref().map_or(1, |block| cores_of(block).of_ranks(self.size));
+        SpinPolicy::choose(self.size, cores, bulk, is_background_thread())
     }
 
     fn wait_at_barrier(
@@ -393,10 +403,12 @@ fn barrier_of(block: &SharedBlock) -> &FutexBarrier {
     }
 }
 
-/// The cores that this process may use.
-pub(crate) fn cores() -> usize {
-    static CORES: OnceLock<usize> = OnceLock::new();
-    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+// A page has the largest alignment.
+#[allow(clippy::cast_ptr_alignment)]
+fn cores_of(block: &SharedBlock) -> &NodeCores {
+    // SAFETY: a block is page-aligned and zeroed, all-zero is a valid value, and it is only used through atomics. The barrier before it
+    // is smaller than `CORES`, and the slots begin at `HEADER`.
+    unsafe { &*block.start().add(CORES).cast::<NodeCores>() }
 }
 
 fn futex_flags(transport: &dyn WaitContext) -> futex::Flags {

@@ -22,9 +22,11 @@ use super::in_flight::InFlightMessages;
 use super::launcher;
 use super::window::CounterWindow;
 use crate::background_thread::is_background_thread;
+use crate::core_yield::{may_yield, yield_core};
 use crate::matching::mailbox::Mailbox;
 use crate::matching::packet::{PacketBody, PacketHeader};
-use crate::node::node_exchange::{self, cores};
+use crate::node::node_cores::known_cores;
+use crate::node::node_exchange;
 use crate::node::shared_block::{MemfdHandle, SharedBlock};
 use crate::run_end::RunEnd;
 use crate::transport::background_operation::{self, is_background_operation};
@@ -71,8 +73,8 @@ pub(crate) struct MpiTransport<A: Abi> {
     shared_blocks: Mutex<HashMap<i32, OwnedFd>>,
     /// Polls since the last progress.
     idle_polls: AtomicU32,
-    /// The polls before the threads of the program sleep.
-    yields: u32,
+    /// The ranks on this node.
+    node_ranks: usize,
     /// The blocks with barriers of this rank.
     barrier_blocks: Mutex<Vec<Weak<SharedBlock>>>,
     /// The other ranks know that this rank sends no more messages.
@@ -109,7 +111,7 @@ impl<A: Abi> MpiTransport<A> {
             window: OnceLock::new(),
             shared_blocks: Mutex::default(),
             idle_polls: AtomicU32::new(0),
-            yields: if launcher::ranks_of_node(size) <= cores() { LONG_YIELDS } else { YIELDS },
+            node_ranks: launcher::ranks_of_node(size),
             barrier_blocks: Mutex::default(),
             has_departed: AtomicBool::new(false),
             induced_failure: AtomicBool::new(false),
@@ -235,11 +237,20 @@ impl<A: Abi> MpiTransport<A> {
 
     /// The time to sleep until the next poll.
     fn idle_sleep(&self) -> Duration {
-        let polls = self.idle_polls.load(Ordering::Relaxed);
-        let yields = if is_background_thread() { YIELDS } else { self.yields };
+        let mut polls = self.idle_polls.load(Ordering::Relaxed);
+        let has_core = !is_background_thread() && self.node_ranks <= known_cores();
+        let yields = if has_core { LONG_YIELDS } else { YIELDS };
         if polls < yields {
-            thread::yield_now();
-            return Duration::ZERO;
+            let yields_core = polls > 1 || may_yield();
+            if yields_core && yield_core() {
+                return Duration::ZERO;
+            }
+            // Another thread wants the core: this wait sleeps from now on.
+            self.idle_polls.store(yields, Ordering::Relaxed);
+            if yields_core {
+                return Duration::ZERO;
+            }
+            polls = yields;
         }
         let doublings = ((polls - yields) / 4).min(8);
         (SHORTEST_SLEEP * (1 << doublings)).min(LONGEST_SLEEP)
