@@ -22,8 +22,8 @@ use crate::hints::{Strategy, TransferDirection};
 use crate::layout::Pattern;
 use crate::memory::chunks::{ReadBuffer, WriteData};
 use crate::plan::{
-    AccessFacts, AccessPlan, AccessSize, Calibration, CostModel, Estimate, PlanInput, RunFacts, RunMapping,
-    StrategyReport, is_announced, is_measurable_run, make_plan, make_run_plan, may_map_runs,
+    AccessFacts, AccessPlan, AccessSize, Calibration, CostModel, Estimate, PlanInput, RunCosts, RunFacts,
+    RunMapping, StrategyReport, is_announced, is_measurable_run, make_plan, make_run_plan, may_map_runs,
 };
 use crate::trace;
 use crate::view::View;
@@ -40,6 +40,8 @@ pub(crate) struct IndependentIo {
     sieve_buffer: SieveBuffer,
     /// The learnt costs of the file, of collective accesses too.
     calibration: Mutex<Calibration>,
+    /// The learnt costs of writes to single runs.
+    run_costs: RunCosts,
     /// End of the range of which the device knows that this rank writes a new file.
     preallocated_to: AtomicU64,
 }
@@ -239,8 +241,7 @@ impl IndependentIo {
         let count = access(strategy)?;
         if let Some(start) = start {
             let took = start.elapsed().as_nanos() as f64;
-            let costs = self.cost_scope(AccessScope::Independent, None);
-            costs.calibration().record_run(strategy, count, took);
+            self.run_costs.record(strategy, count, took);
         }
         Ok(count)
     }
@@ -262,13 +263,8 @@ impl IndependentIo {
             return make_run_plan(&facts);
         };
         let is_present = mapping.was_accessed(run, true);
-        let (costs, is_retry) = {
-            let scope = self.cost_scope(AccessScope::Independent, None);
-            let mut calibration = scope.calibration();
-            let is_retry = !is_forced && calibration.retry_is_due(bytes);
-            (calibration.run_costs(), is_retry)
-        };
-        let mapping = RunMapping { is_present, costs, is_retry };
+        let is_retry = !is_forced && self.run_costs.retry_is_due(bytes);
+        let mapping = RunMapping { is_present, costs: self.run_costs.of_byte(), is_retry };
         let plan = make_run_plan(&RunFacts { mapping: Some(mapping), ..facts });
         if !is_forced {
             report_run(cx, &mapping, bytes, plan.estimate);

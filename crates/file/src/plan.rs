@@ -20,7 +20,7 @@ mod tests;
 
 pub(crate) use access_summary::AccessSummary;
 pub(crate) use cost_model::{
-    AccessSize, Calibration, ConsecutiveCount, CostModel, Estimate, Smoothing, THRESHOLDS,
+    AccessSize, Calibration, ConsecutiveCount, CostModel, Estimate, RunCosts, Smoothing, THRESHOLDS,
 };
 pub(crate) use coverage::Coverage;
 pub(crate) use exchange_round::{

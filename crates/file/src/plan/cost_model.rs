@@ -7,6 +7,7 @@
 
 mod calibration;
 mod machine_costs;
+mod run_costs;
 mod smoothing;
 
 use std::ops::Range;
@@ -19,6 +20,7 @@ use crate::layout::Pattern;
 pub(crate) use calibration::Calibration;
 use machine_costs::PAGE;
 pub(crate) use machine_costs::{MachineCosts, THRESHOLDS};
+pub(crate) use run_costs::RunCosts;
 pub(crate) use smoothing::{ConsecutiveCount, Smoothing};
 
 /// The size of an access, as far as its cost depends on it.
