@@ -4,11 +4,25 @@
 
 enum { REPETITIONS = 3, PARTS = 5 };
 
+/* Each rank has a file of its own, as IOR does with -F. */
+static int owns_files(const struct bench_case *entry)
+{
+    return strncmp(entry->pattern, "own-", strlen("own-")) == 0;
+}
+
+/* The file of a rank. */
+static void name_file(const struct bench_case *entry, char *path, size_t room, int of)
+{
+    int length = snprintf(path, room, "%s.lifetime", prefix);
+    if (owns_files(entry))
+        snprintf(path + length, room - (size_t)length, ".%d", of);
+}
+
 /* The state of the file before it is opened: new, existing or holes. */
 static void prepare_file(const struct bench_case *entry, const char *path)
 {
-    int64_t total = entry->bytes * ranks;
-    if (rank != 0)
+    int64_t total = owns_files(entry) ? entry->bytes : entry->bytes * ranks;
+    if (rank != 0 && !owns_files(entry))
         return;
     if (strcmp(entry->state, "existing") != 0)
         unlink(path);
@@ -29,7 +43,7 @@ static void use_file(const struct bench_case *entry, const char *path, int mode,
     double at[PARTS];
     meet();
     at[0] = MPI_Wtime();
-    check(MPI_File_open(MPI_COMM_WORLD, path, mode, MPI_INFO_NULL, &file), "MPI_File_open");
+    check(MPI_File_open(owns_files(entry) ? MPI_COMM_SELF : MPI_COMM_WORLD, path, mode, MPI_INFO_NULL, &file), "MPI_File_open");
     at[1] = MPI_Wtime();
     if (file == MPI_FILE_NULL)
         return;
@@ -51,10 +65,10 @@ static void lifetime_case(const struct bench_case *entry, char *result, size_t r
     struct bench_case access = *entry;
     int unordered = is(entry, "shared"), self = rank;
     size_t used = (size_t)snprintf(result, room, "lifetime ");
-    snprintf(path, sizeof path, "%s.lifetime", prefix);
     for (int repetition = 0; repetition < REPETITIONS && !anyone_in_trouble(); repetition++) {
         double parts[2 * PARTS] = {0}, slowest[2 * PARTS];
         uint64_t sums[2], all[2];
+        name_file(entry, path, sizeof path, self);
         prepare_file(entry, path);
         fill(entry->bytes);
         sums[0] = sum_of(buffer, entry->bytes, 0, unordered);
@@ -62,6 +76,7 @@ static void lifetime_case(const struct bench_case *entry, char *result, size_t r
         use_file(&access, path, MPI_MODE_CREATE | MPI_MODE_RDWR, parts);
         memset(buffer, 0, (size_t)entry->bytes);
         rank = (self + 1) % ranks;
+        name_file(entry, path, sizeof path, rank);
         access.read = 1;
         use_file(&access, path, MPI_MODE_RDONLY, parts + PARTS);
         rank = self;
@@ -75,6 +90,7 @@ static void lifetime_case(const struct bench_case *entry, char *result, size_t r
             used += (size_t)snprintf(result + used, room - used, "%s%e", at ? "," : repetition ? ";" : "", slowest[at]);
     }
     meet();
-    if (rank == 0)
+    name_file(entry, path, sizeof path, self);
+    if (rank == 0 || owns_files(entry))
         unlink(path);
 }

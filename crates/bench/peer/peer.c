@@ -231,9 +231,10 @@ static void checked(int code, MPI_Status *status, int64_t wanted, const char *ca
 
 static void explicit_pieces(const struct bench_case *entry, MPI_File file)
 {
-    MPI_Offset start = (MPI_Offset)entry->bytes * rank;
+    int own = strncmp(entry->pattern, "own-", strlen("own-")) == 0;
+    MPI_Offset start = own ? 0 : (MPI_Offset)entry->bytes * rank;
     MPI_Status status;
-    int piece = atoi(entry->pattern + strlen("explicit-"));
+    int piece = atoi(strrchr(entry->pattern, '-') + 1);
     if (piece > entry->bytes)
         piece = (int)entry->bytes;
     for (int64_t at = 0; at < entry->bytes && !trouble[0]; at += piece) {
@@ -267,7 +268,8 @@ static void operate(const struct bench_case *entry, MPI_File file)
     MPI_Status status;
     int whole = is(entry, "contiguous") || is(entry, "atomic"), count = (int)entry->bytes, code;
     MPI_Offset start = whole ? (MPI_Offset)entry->bytes * rank : 0;
-    if (strncmp(entry->pattern, "explicit-", strlen("explicit-")) == 0) {
+    if (strncmp(entry->pattern, "explicit-", strlen("explicit-")) == 0 ||
+        strncmp(entry->pattern, "own-", strlen("own-")) == 0) {
         explicit_pieces(entry, file);
         return;
     }

@@ -10,6 +10,7 @@ mod options;
 mod overlap;
 mod report;
 mod results;
+mod strategies;
 mod target;
 
 use std::collections::BTreeMap;
@@ -47,6 +48,9 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     if options.wants("lifetime") {
         compare_lifetimes(&candidates, &options, &file)?;
     }
+    if options.wants("strategies") {
+        strategies::compare(&options, &folder, &file)?;
+    }
     if options.wants("repeated") {
         compare_repeated(&candidates, &options, &file, start)?;
     }
@@ -65,7 +69,7 @@ fn compare_lifetimes(candidates: &[Candidate], options: &Options, file: &Path) -
     let mut lifetimes = Lifetimes::default();
     let csv = options.csv.with_extension("lifetime.csv");
     for _ in 0..options.rounds {
-        lifetimes.measure(candidates, options, file);
+        lifetimes.measure(candidates, options, file, |_| true);
         fs::write(&csv, lifetimes.csv()).with_context(|| format!("writing {}", csv.display()))?;
     }
     println!("{}all parts: {}\n", lifetimes.table(candidates), csv.display());

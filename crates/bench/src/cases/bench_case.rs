@@ -69,9 +69,11 @@ use FileState::{Cached, Direct};
 const BOTH: &[Coordination] = &[Independent, Collective];
 const DIRECTIONS: &[CaseDirection] = &[Write, Read];
 const LARGEST: u64 = 64 << 20;
+/// The largest size of a lifetime, for patterns of any size.
+const LARGEST_OF_LIFETIME: u64 = 256 << 20;
 
 /// Contiguous is the first: the others are compared with it.
-pub(crate) const PATTERNS: [PatternSpec; 17] = [
+pub(crate) const PATTERNS: [PatternSpec; 20] = [
     transfer("contiguous", AccessPattern::Contiguous, &[Cached, Direct]),
     transfer("round-robin-4", AccessPattern::RoundRobin { piece: 4 }, &[Cached]),
     transfer("round-robin-64", AccessPattern::RoundRobin { piece: 64 }, &[Cached]),
@@ -84,6 +86,9 @@ pub(crate) const PATTERNS: [PatternSpec; 17] = [
     calls("explicit-4096", AccessPattern::Explicit { piece: 4096 }, BOTH, 4 << 20),
     calls("explicit-65536", AccessPattern::Explicit { piece: 65536 }, BOTH, 64 << 20),
     calls("explicit-1048576", AccessPattern::Explicit { piece: 1 << 20 }, BOTH, 64 << 20),
+    own_files("own-4096", 4096, 4 << 20),
+    own_files("own-65536", 65536, 64 << 20),
+    own_files("own-1048576", 1 << 20, 64 << 20),
     calls("shared", AccessPattern::Shared, &[Independent], 16 << 20),
     calls("ordered", AccessPattern::Ordered, &[Collective], 1 << 20),
     transfer("atomic", AccessPattern::Atomic, &[Cached]),
@@ -112,6 +117,12 @@ const fn calls(
     largest: u64,
 ) -> PatternSpec {
     PatternSpec { name, access, coordinations, directions: DIRECTIONS, states: &[Cached], largest }
+}
+
+/// Files of their own are measured by their lifetime only.
+const fn own_files(name: &'static str, piece: usize, largest: u64) -> PatternSpec {
+    let access = AccessPattern::OwnFiles { piece };
+    PatternSpec { name, access, coordinations: &[Independent], directions: DIRECTIONS, states: &[], largest }
 }
 
 /// Everything but the size: cases of one family differ only in it.
@@ -180,6 +191,17 @@ impl PatternSpec {
             }
         }
         cases
+    }
+
+    /// The cases of lifetimes of a file of this size in this state: each has both directions.
+    pub(crate) fn lifetimes(&self, bytes: u64, state: FileState) -> Vec<BenchCase> {
+        // One access of a new file makes its pages: larger sizes do add information.
+        let largest = if self.largest == LARGEST { LARGEST_OF_LIFETIME } else { self.largest };
+        let is_measured =
+            bytes <= largest && !matches!(self.access, AccessPattern::Open | AccessPattern::Objects);
+        let coordinations = self.coordinations.iter().filter(|_| is_measured);
+        let family = |coordination| CaseFamily { pattern: self.name, state, coordination, direction: Write };
+        coordinations.map(|&coordination| BenchCase { family: family(coordination), bytes }).collect()
     }
 
     fn sizes(&self, wanted: &[u64]) -> Vec<u64> {
@@ -269,6 +291,16 @@ mod tests {
         let named = |name| PATTERNS.iter().find(|pattern| pattern.name == name).unwrap();
         assert_eq!(named("explicit-64").cases(&[65536, 1 << 20, 64 << 20]).len(), 4);
         assert_eq!(named("open").cases(&[65536, 1 << 20]).len(), 1);
+    }
+
+    #[test]
+    fn lifetimes_have_larger_sizes_and_files_of_their_own() {
+        let named = |name| PATTERNS.iter().find(|pattern| pattern.name == name).unwrap();
+        let count = |name, bytes| named(name).lifetimes(bytes, FileState::New).len();
+        assert_eq!((count("tiles", 256 << 20), count("tiles", 512 << 20)), (2, 0));
+        assert_eq!((count("shared", 16 << 20), count("shared", 64 << 20)), (1, 0));
+        assert_eq!((count("own-4096", 4 << 20), named("own-4096").cases(&[4 << 20]).len()), (1, 0));
+        assert_eq!((count("open", 65536), count("objects", 65536)), (0, 0));
     }
 
     #[test]

@@ -52,25 +52,35 @@ impl CaseRunner<'_> {
             sum.add(bytes);
             sum.value
         };
+        // Files of their own are opened by one rank each.
+        let owns_files = matches!(case.access(), AccessPattern::OwnFiles { .. });
+        let alone = world.split(owns_files.then_some(own.rank as u32), 0)?;
+        let group = alone.as_ref().unwrap_or(world);
+        let file_of = |place: RankPosition| {
+            if owns_files { path.with_extension(format!("lifetime.{}", place.rank)) } else { path.clone() }
+        };
+        let prepares = owns_files || own.rank == 0;
+        let file_len = case.bytes * if owns_files { 1 } else { own.ranks };
         let mut repetitions = Vec::new();
         for _ in 0..REPETITIONS {
-            if own.rank == 0 {
-                prepare(case.family.state, &path, case.bytes * own.ranks)?;
+            if prepares {
+                prepare(case.family.state, &file_of(own), file_len)?;
             }
             contents::fill(own.rank, &mut self.buffer[..bytes]);
             let written = self.total(sum(&self.buffer[..bytes]))?;
             let create = OpenOptions::new().read(true).write(true).create(true);
-            let mut parts = self.use_file(&case.as_write(), own, || Ok(create.open(world, &path)?))?;
+            let mut parts =
+                self.use_file(&case.as_write(), own, || Ok(create.open(group, &file_of(own))?))?;
             self.buffer[..bytes].fill(0);
-            let open = || Ok(File::open(world, &path)?);
+            let open = || Ok(File::open(group, &file_of(next))?);
             parts.extend(self.use_file(&case.as_read(), next, open)?);
             let read = self.total(sum(&self.buffer[..bytes]))?;
             ensure!(written == read, "the ranks did not read what was written");
             repetitions.push(world.allreduce(Op::Max, &parts)?);
         }
         world.barrier()?;
-        if own.rank == 0 {
-            remove(&path)?;
+        if prepares {
+            remove(&file_of(own))?;
         }
         Ok(repetitions)
     }

@@ -24,6 +24,10 @@ pub(crate) enum AccessPattern {
     Explicit {
         piece: usize,
     },
+    /// The same in a file of each rank, as IOR does with `-F`.
+    OwnFiles {
+        piece: usize,
+    },
     Shared,
     Ordered,
     Atomic,

@@ -179,7 +179,7 @@ impl CaseRunner<'_> {
         let bytes = &mut self.buffer[..case.bytes as usize];
         let start = case.access().start(place, case.bytes);
         match case.access() {
-            AccessPattern::Explicit { piece: size } => {
+            AccessPattern::Explicit { piece: size } | AccessPattern::OwnFiles { piece: size } => {
                 for (piece, at) in bytes.chunks_mut(size).zip((start..).step_by(size)) {
                     match (case.is_collective(), case.is_read()) {
                         (false, false) => file.at(at).write(&*piece)?,

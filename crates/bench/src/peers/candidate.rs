@@ -25,6 +25,12 @@ enum LaunchMethod {
 }
 
 impl Candidate {
+    /// Our program on threads, in an environment.
+    pub(super) fn threads(name: &'static str, environment: Vec<(&'static str, String)>) -> Result<Self> {
+        let program = std::env::current_exe()?;
+        Ok(Self { name, ours: true, launcher: LaunchMethod::Threads, program, environment })
+    }
+
     /// Whether each rank is a process.
     pub(super) fn has_processes(&self) -> bool {
         self.launcher != LaunchMethod::Threads

@@ -3,19 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::Path;
 
 use super::candidate::Candidate;
 use super::job::{self, CaseOutcome};
 use super::options::Options;
 use super::target::is_comparable;
-use crate::cases::{BenchCase, CaseFamily, Coordination, FileState, OPEN_SIZE, PATTERNS, size_with_unit};
+use crate::cases::{BenchCase, CaseFamily, Coordination, size_with_unit};
 use crate::table::TextTable;
 use crate::timing::best_and_median;
 
 /// The whole and its parts (open, view, access, close), first of writing and then of reading.
 pub(super) const PARTS: usize = 10;
-const DIRECTIONS: [(&str, usize); 2] = [("write", 0), ("read", PARTS / 2)];
+pub(super) const DIRECTIONS: [(&str, usize); 2] = [("write", 0), ("read", PARTS / 2)];
 /// The ratio to the best peer that every case has to reach.
 const REQUIRED: f64 = 0.95;
 
@@ -29,16 +30,13 @@ pub(super) struct Lifetimes {
 /// The cases of a lifetime in these states, each once: it has both directions.
 fn cases(options: &Options) -> Vec<BenchCase> {
     let mut cases = Vec::new();
-    for pattern in options.patterns().filter(|pattern| pattern.name != "open" && pattern.name != "objects") {
-        let sizes = options.lifetime_sizes.iter().filter(|bytes| **bytes <= pattern.largest.max(OPEN_SIZE));
-        for (&bytes, &state) in sizes.flat_map(|bytes| options.states.iter().map(move |state| (bytes, state)))
+    for pattern in options.patterns() {
+        for (&bytes, &state) in options
+            .lifetime_sizes
+            .iter()
+            .flat_map(|bytes| options.states.iter().map(move |state| (bytes, state)))
         {
-            let is_cached = |case: &BenchCase| case.family.state == FileState::Cached && !case.is_read();
-            let of_pattern = PATTERNS.iter().filter(|spec| spec.name == pattern.name);
-            let of_size = of_pattern.flat_map(|spec| spec.cases(&[bytes])).filter(is_cached);
-            cases.extend(
-                of_size.map(|case| BenchCase { family: CaseFamily { state, ..case.family }, ..case }),
-            );
+            cases.extend(pattern.lifetimes(bytes, state));
         }
     }
     cases.sort();
@@ -47,9 +45,18 @@ fn cases(options: &Options) -> Vec<BenchCase> {
 
 impl Lifetimes {
     /// One round of all cases, the candidates in turn.
-    pub(super) fn measure(&mut self, candidates: &[Candidate], options: &Options, file: &Path) {
+    pub(super) fn measure(
+        &mut self,
+        candidates: &[Candidate],
+        options: &Options,
+        file: &Path,
+        wants: impl Fn(&BenchCase) -> bool,
+    ) {
         let mut families: BTreeMap<CaseFamily, Vec<BenchCase>> = BTreeMap::new();
-        cases(options).into_iter().for_each(|case| families.entry(case.family).or_default().push(case));
+        cases(options)
+            .into_iter()
+            .filter(wants)
+            .for_each(|case| families.entry(case.family).or_default().push(case));
         for &ranks in &options.lifetime_ranks {
             for family in families.values() {
                 for candidate in candidates {
@@ -69,10 +76,22 @@ impl Lifetimes {
         }
     }
 
-    /// The shortest time and the median of a part.
-    fn time(&self, name: &'static str, ranks: usize, case: BenchCase, part: usize) -> Option<[f64; 2]> {
+    /// All cases that were measured, with their numbers of ranks.
+    pub(super) fn cases(&self) -> impl Iterator<Item = (BenchCase, usize)> {
+        self.seconds.keys().map(|(_, ranks, case)| (*case, *ranks))
+    }
+
+    /// The shortest time and the median of consecutive parts.
+    pub(super) fn time(
+        &self,
+        name: &'static str,
+        ranks: usize,
+        case: BenchCase,
+        parts: Range<usize>,
+    ) -> Option<[f64; 2]> {
         let repetitions = self.seconds.get(&(name, ranks, case))?;
-        let times: Vec<f64> = repetitions.iter().filter_map(|parts| parts.get(part)).copied().collect();
+        let sum = |all: &Vec<f64>| all.get(parts.clone()).map(|parts| parts.iter().sum());
+        let times: Vec<f64> = repetitions.iter().filter_map(sum).collect();
         (!times.is_empty()).then(|| best_and_median(&times))
     }
 
@@ -109,8 +128,7 @@ impl Lifetimes {
     }
 
     fn rows(&self, ours: &[&'static str], peers: &[&'static str]) -> Vec<LifetimeRow> {
-        let mut places: Vec<(BenchCase, usize)> =
-            self.seconds.keys().map(|(_, ranks, case)| (*case, *ranks)).collect();
+        let mut places: Vec<(BenchCase, usize)> = self.cases().collect();
         places.sort_unstable();
         places.dedup();
         let both = places.iter().flat_map(|place| DIRECTIONS.map(|direction| (*place, direction)));
@@ -124,7 +142,7 @@ impl Lifetimes {
         ours: &[&'static str],
         peers: &[&'static str],
     ) -> LifetimeRow {
-        let time = |name: &&'static str| self.time(name, ranks, case, part);
+        let time = |name: &&'static str| self.time(name, ranks, case, part..part + 1);
         let ratio = |name: &&'static str| {
             let comparable = peers.iter().filter(|peer| is_comparable(&case.family, name, peer));
             let best = |at: usize| {

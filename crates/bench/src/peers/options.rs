@@ -9,14 +9,14 @@ use crate::tools::root;
 
 pub(super) const USAGE: &str = "\
 --quick              fewer sizes: a few minutes
---only tiles,open    these patterns only; also lifetime, repeated, overlap, memory: these parts only
+--only tiles,open    these patterns only; also lifetime, strategies, repeated, overlap, memory: these parts only
 --ranks 2,4          these numbers of ranks
 --rounds 3           number of rounds; 0 only verifies
 --preload            adds the peers' program on the interposition library
 --csv PATH           file for the figures (target/peers/peers.csv)";
 
-/// The parts of the benchmark: the table of lifetimes, the table of repeated accesses, overlap and memory.
-const PARTS: [&str; 4] = ["lifetime", "repeated", "overlap", "memory"];
+/// The parts of the benchmark: the tables of lifetimes, of strategies and of repeated accesses, overlap and memory.
+const PARTS: [&str; 5] = ["lifetime", "strategies", "repeated", "overlap", "memory"];
 
 /// What is measured.
 #[derive(Debug, PartialEq)]
@@ -120,10 +120,10 @@ mod tests {
             let options = Options::parse(&["--only", only]).unwrap();
             PARTS.map(|part| options.wants(part))
         };
-        assert_eq!(wanted("overlap"), [false, false, true, false]);
-        assert_eq!(wanted("lifetime,tiles"), [true, false, false, false]);
-        assert_eq!(wanted("tiles"), [true, true, false, false]);
-        assert_eq!(PARTS.map(|part| Options::parse(&[]).unwrap().wants(part)), [true; 4]);
+        assert_eq!(wanted("overlap"), [false, false, false, true, false]);
+        assert_eq!(wanted("lifetime,tiles"), [true, false, false, false, false]);
+        assert_eq!(wanted("tiles"), [true, false, true, false, false]);
+        assert_eq!(PARTS.map(|part| Options::parse(&[]).unwrap().wants(part)), [true; 5]);
         assert_eq!(Options::parse(&["--only", "lifetime"]).unwrap().patterns().count(), PATTERNS.len());
     }
 
