@@ -15,6 +15,9 @@ const SLOW: Duration = Duration::from_millis(1);
 /// The waits that sleep at once after a slow yield.
 const SLEEPING_WAITS: u32 = 256;
 
+/// The shortest useful sleep: the kernel adds about fifty microseconds.
+const MOMENT: Duration = Duration::from_micros(20);
+
 /// The waits of this process that will sleep at once.
 static SLEEPING: AtomicU32 = AtomicU32::new(0);
 
@@ -37,6 +40,14 @@ pub(crate) fn may_yield() -> bool {
         SLEEPING.store(sleeping - 1, Ordering::Relaxed);
     }
     sleeping == 0
+}
+
+/// Pauses between two polls of a library that polls without a pause: yields the core, or sleeps for a
+/// moment while other threads want it.
+pub fn pause_between_polls() {
+    if !may_yield() || !yield_core() {
+        thread::sleep(MOMENT);
+    }
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ pub use collective::all_to_all_arrays::ExchangedArray;
 pub use collective::reduce_op::{Number, Op};
 pub use comm::Comm;
 pub use comm_pool::PooledComm;
+pub use core_yield::pause_between_polls;
 pub use error::{Error, Kind, Result};
 pub use launch::{Host, Launch, abandon_mpi, prepare_finalize, run};
 pub use matching::packet::{MessageBody, Plain};

@@ -256,7 +256,7 @@ unsafe extern "C" fn poll(extra: *mut c_void, _status: *mut c_void) -> c_int {
         }
     } else {
         // MPICH polls without a pause: yield the core to the thread that does the work, or to another rank.
-        std::thread::yield_now();
+        aqueduct_comm::pause_between_polls();
     }
     0
 }

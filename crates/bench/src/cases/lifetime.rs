@@ -70,9 +70,9 @@ impl CaseRunner<'_> {
             let written = self.total(sum(&self.buffer[..bytes]))?;
             let create = OpenOptions::new().read(true).write(true).create(true);
             let mut parts =
-                self.use_file(&case.as_write(), own, || Ok(create.open(group, &file_of(own))?))?;
+                self.use_file(&case.as_write(), own, || Ok(create.open(group, file_of(own))?))?;
             self.buffer[..bytes].fill(0);
-            let open = || Ok(File::open(group, &file_of(next))?);
+            let open = || Ok(File::open(group, file_of(next))?);
             parts.extend(self.use_file(&case.as_read(), next, open)?);
             let read = self.total(sum(&self.buffer[..bytes]))?;
             ensure!(written == read, "the ranks did not read what was written");

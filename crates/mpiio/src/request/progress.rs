@@ -78,7 +78,7 @@ unsafe extern "C" fn hook() -> c_int {
     done.iter().for_each(|pending| pending.report_completion(mpi));
     if done.is_empty() && moved == 0 {
         // MPI spins here: yield the core to the thread that does the work.
-        std::thread::yield_now();
+        aqueduct_comm::pause_between_polls();
     }
     done.len() as c_int + moved
 }

@@ -73,7 +73,7 @@ fn look_until(mut look: impl FnMut() -> Option<c_int>) -> c_int {
         } else if yields < YIELDS {
             // The wait may be for a message that is unrelated to files and arrives soon.
             yields += 1;
-            std::thread::yield_now();
+            aqueduct_comm::pause_between_polls();
         } else {
             std::thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
