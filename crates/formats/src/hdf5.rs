@@ -58,6 +58,7 @@ mod commit;
 mod completion_attribute;
 mod data;
 mod define;
+mod definition_log;
 mod file;
 mod filters;
 mod metadata;

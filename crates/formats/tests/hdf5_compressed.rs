@@ -125,6 +125,60 @@ fn chunks_are_written_again() {
     }
 }
 
+/// Only rank 0 holds the places of chunks that others have written: the others read them together, or after a commit alone.
+#[test]
+fn chunks_of_other_ranks_are_read() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("others.h5");
+    let run = |world: &Comm| {
+        let mut file = Hdf5CreateOptions::new().replace().without_sync().create(world, &path)?;
+        let packed = Hdf5DatasetOptions::new().chunk(&[2, 16]).compress(Hdf5Compression::Deflate(1));
+        let [one, other] = file.define(|file| {
+            Ok([
+                file.dataset_with::<f64>("one", &[ROWS, COLUMNS], &packed)?,
+                file.dataset_with::<f64>("other", &[ROWS, COLUMNS], &packed)?,
+            ])
+        })?;
+        let mine = columns(world);
+        let part = rows_of(0..ROWS, &mine);
+        let mut back = vec![0.0; 2 * COLUMNS as usize];
+        // What is written in a queue is read in the same queue.
+        let mut queue = file.queue();
+        queue.put(one, [0..ROWS, mine.clone()], &part);
+        queue.get(one, [3..5, 0..COLUMNS], &mut back);
+        queue.run_all()?;
+        assert_eq!(back, rows_of(3..5, &(0..COLUMNS)));
+        let alone = || file.at(one, [0..ROWS, 0..COLUMNS]).read_vec::<f64>();
+        match alone() {
+            Ok(values) => assert!(world.rank() == 0 && values == rows_of(0..ROWS, &(0..COLUMNS))),
+            Err(error) => {
+                assert!(world.rank() > 0 && error.kind() == Kind::BadArgument, "{error}");
+                assert!(error.to_string().contains("commit them first"), "{error}");
+            }
+        }
+        // Nothing of the other dataset has moved.
+        assert_eq!(file.at(other, [0..1, 0..4]).read_vec::<f64>()?, [0.0; 4]);
+        file.commit()?;
+        for number in 1..4 {
+            assert!(
+                file.at(one, [0..ROWS, 0..COLUMNS]).read_vec::<f64>()? == rows_of(0..ROWS, &(0..COLUMNS))
+            );
+            // Each rank changes one row, in chunks of two ranks.
+            let row = number * 4 + world.rank() as u64;
+            let changed = vec![number as f64; COLUMNS as usize];
+            file.at(one, [row..row + 1, 0..COLUMNS]).all().write(&changed)?;
+            let rows: Vec<f64> = file.at(one, [row - 1..row + 2, 5..6]).all().read_vec()?;
+            let before = if world.rank() == 0 { value(row - 1, 5) } else { number as f64 };
+            let after = if world.rank() + 1 == world.size() { value(row + 1, 5) } else { number as f64 };
+            assert_eq!(rows, [before, number as f64, after], "{number}");
+            file.at(one, [row..row + 1, 0..COLUMNS]).all().write(&rows_of(row..row + 1, &(0..COLUMNS)))?;
+            file.commit()?;
+        }
+        file.close()
+    };
+    Launch::threads(3).run(run).unwrap();
+}
+
 #[test]
 fn filters_need_chunks() {
     let run = |world: &Comm| {

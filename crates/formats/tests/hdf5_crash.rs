@@ -10,7 +10,7 @@ use std::time::Duration;
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{MemFs, register_device};
-use aqueduct_formats::hdf5::{Hdf5CreateOptions, Hdf5OpenOptions};
+use aqueduct_formats::hdf5::{Hdf5Compression, Hdf5CreateOptions, Hdf5DatasetOptions, Hdf5OpenOptions};
 use aqueduct_formats::{Error, Kind, Result};
 use aqueduct_testkit::external_tools;
 use aqueduct_testkit::launcher::TestLauncher;
@@ -22,14 +22,18 @@ const FILE: &str = "AQUEDUCT_TEST_HDF5";
 const ROWS: &str = "AQUEDUCT_TEST_KILL_ROWS";
 const AFTER: &str = "AQUEDUCT_TEST_KILL_AFTER";
 
-/// Extends two datasets with different chunks and groups and adds attributes; reports the number of complete rows.
+/// Extends datasets with different chunks, filters and groups and adds attributes; reports the number of complete rows.
 fn scenario(world: &Comm, name: &str, steps: u64, durable: bool, mut report: impl FnMut(u64)) -> Result<()> {
     let create = Hdf5CreateOptions::new().replace();
     let mut file = if durable { create } else { create.without_sync() }.create(world, name)?;
+    // Rows of a chunk with filters are written one by one: the chunk gets a new place each time.
+    let packed = Hdf5DatasetOptions::new().chunk(&[3, 64]).extendible();
+    let packed = packed.compress(Hdf5Compression::Deflate(1)).checksum();
     let datasets = file.define(|file| {
         Ok([
             file.extendible::<f64>("a", &[0, LENGTH], &[3, 64])?,
             file.extendible::<f64>("deep/b", &[0, LENGTH], &[1, LENGTH])?,
+            file.dataset_with::<f64>("deep/packed", &[0, LENGTH], &packed)?,
         ])
     })?;
     report(0);
@@ -40,7 +44,7 @@ fn scenario(world: &Comm, name: &str, steps: u64, durable: bool, mut report: imp
             file.attribute("deep", &format!("step{}", step % 5), step)?;
             datasets.iter().try_for_each(|dataset| file.extend(*dataset, step + 1))
         })?;
-        let values = [1.0, 2.0]
+        let values = [1.0, 2.0, 3.0]
             .map(|factor| mine.clone().map(|at| factor * (step * 1000 + at) as f64).collect::<Vec<f64>>());
         let mut queue = file.queue();
         for (dataset, values) in datasets.iter().zip(&values) {
@@ -53,16 +57,16 @@ fn scenario(world: &Comm, name: &str, steps: u64, durable: bool, mut report: imp
     file.close()
 }
 
-/// The number of complete rows of both datasets; checks their values.
+/// The number of complete rows of all datasets; checks their values.
 fn found(name: &str) -> Result<u64> {
     let read = |world: &Comm| {
         let check = || {
             let file = Hdf5OpenOptions::new().open(world, name)?;
-            if file.datasets().count() < 2 {
+            if file.datasets().count() < 3 {
                 return Err(Error::new(Kind::Damaged, "open", name, "nothing is defined"));
             }
             let mut least = u64::MAX;
-            for (path, factor) in [("a", 1.0), ("deep/b", 2.0)] {
+            for (path, factor) in [("a", 1.0), ("deep/b", 2.0), ("deep/packed", 3.0)] {
                 let dataset = file.dataset(path)?;
                 let complete = file.complete(dataset)?.expect("the file has completion attributes");
                 let values: Vec<f64> = file.at(dataset, [0..complete, 0..LENGTH]).all().read_vec()?;

@@ -7,15 +7,20 @@ use std::path::{Path, PathBuf};
 
 use aqueduct_comm::Launch;
 use aqueduct_formats::Selection;
-use aqueduct_formats::hdf5::{Datatype, Hdf5Attribute, Hdf5File, Hdf5OpenOptions};
+use aqueduct_formats::hdf5::{Datatype, Hdf5Attribute, Hdf5File, Hdf5Link, Hdf5OpenOptions};
 use aqueduct_testkit::external_tools::python;
 
-/// Builds the corpus; none without h5py and netCDF4.
-fn corpus(folder: &Path) -> Option<Vec<PathBuf>> {
+/// Builds the corpus, or a part of it; none without h5py and netCDF4.
+fn corpus(folder: &Path, part: &[&str]) -> Option<Vec<PathBuf>> {
     let python = python("h5py, netCDF4")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/hdf5_corpus.py");
-    let made =
-        std::process::Command::new(python).args(["-W", "ignore"]).arg(script).arg(folder).output().unwrap();
+    let made = std::process::Command::new(python)
+        .args(["-W", "ignore"])
+        .arg(script)
+        .arg(folder)
+        .args(part)
+        .output()
+        .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> =
@@ -145,7 +150,7 @@ fn differences(file: &Hdf5File, expected: &str) -> Vec<String> {
 #[test]
 fn files_of_h5py_and_netcdf4_are_read() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(files) = corpus(folder.path()) else { return };
+    let Some(files) = corpus(folder.path(), &[]) else { return };
     let mut compared = 0;
     for path in files {
         let mut expected_path = path.clone().into_os_string();
@@ -169,7 +174,7 @@ fn files_of_h5py_and_netcdf4_are_read() {
 #[test]
 fn links_are_followed_or_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(_) = corpus(folder.path()) else { return };
+    let Some(_) = corpus(folder.path(), &[]) else { return };
     for name in ["zoo-earliest.h5", "zoo-latest.h5"] {
         let path = folder.path().join(name);
         let done = Launch::threads(1).run(move |world| {
@@ -182,6 +187,29 @@ fn links_are_followed_or_refused_by_name() {
             assert!(refused("/links/external").contains("external link to \"/x\" in the file \"other.h5\""));
             assert!(refused("/links/dangling").contains("/nowhere"), "{}", refused("/links/dangling"));
             assert!(refused("/links/soft_circle").contains("soft link"));
+            file.close()
+        });
+        done.unwrap();
+    }
+}
+
+/// Each link is followed by what is known of its group already: the time and the bytes that are decoded do not grow with the square of their number.
+#[test]
+fn thousands_of_soft_links_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(_) = corpus(folder.path(), &["soft-links"]) else { return };
+    for name in ["soft-links-earliest.h5", "soft-links-latest.h5"] {
+        let path = folder.path().join(name);
+        let done = Launch::threads(2).run(move |world| {
+            let file = Hdf5OpenOptions::new().open(world, &path)?;
+            let resolved = |link: &&Hdf5Link| matches!(link, Hdf5Link::Soft { resolved: true, .. });
+            assert_eq!(file.links().values().filter(resolved).count(), 5001, "{name}");
+            for number in [0u64, 1, 2, 3, 2500, 4997, 4998, 4999] {
+                let count = if number % 4 == 1 { 3 } else { 4 };
+                let dataset = file.dataset(&format!("/many/l{number}"))?;
+                let values: Vec<i64> = file.at(dataset, 0..count).all().read_vec()?;
+                assert_eq!(values, (0..count as i64).collect::<Vec<_>>(), "{name} {number}");
+            }
             file.close()
         });
         done.unwrap();

@@ -1,4 +1,6 @@
-//! Mutated HDF5 files of other programs: each is read or refused, without a panic, in bounded time and memory.
+//! Mutated HDF5 files of other programs: each is read or refused, without a panic, in bounded time and memory. In two of three files the checksums
+//! of metadata blocks are computed anew, so that mutations reach what is decoded after them.
+//!
 //! `AQUEDUCT_MUTATIONS=100000` sets the number of files, `AQUEDUCT_SEED` the first seed.
 
 #![cfg(feature = "hdf5")]
@@ -9,7 +11,9 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::hdf5::{Datatype, Hdf5OpenOptions};
 use aqueduct_formats::{Result, Selection};
 use aqueduct_testkit::external_tools::python;
+use aqueduct_testkit::hdf5_checksums::ChecksummedBlocks;
 use aqueduct_testkit::mutator::Mutator;
+use aqueduct_testkit::rng::SeededRng;
 
 /// The largest processor time for one file, in hundredths of a second; undamaged ones take some milliseconds.
 const LONGEST: u64 = 1000;
@@ -52,6 +56,25 @@ fn read_all(world: &Comm, path: &Path) -> Result<[u64; 2]> {
     file.close().map(|()| counts)
 }
 
+/// A mutated file: any bytes changed; the same with new checksums; or bytes of one block with a checksum changed.
+fn mutated(seed: u64, originals: &[(Vec<u8>, ChecksummedBlocks)]) -> Vec<u8> {
+    let random = &mut SeededRng::new(!seed);
+    let (original, blocks) = &originals[random.below(originals.len())];
+    match seed % 3 {
+        0 => Mutator::new(seed, &[]).mutate(std::slice::from_ref(original)),
+        1 => {
+            let mut bytes = Mutator::new(seed, &[]).mutate(std::slice::from_ref(original));
+            blocks.repair(&mut bytes);
+            bytes
+        }
+        _ => {
+            let mut bytes = original.clone();
+            blocks.mutate(&mut bytes, random);
+            bytes
+        }
+    }
+}
+
 #[test]
 fn mutated_files_are_read_or_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -61,19 +84,29 @@ fn mutated_files_are_read_or_refused() {
         .args(["-W", "ignore"])
         .arg(script)
         .arg(folder.path())
+        .arg("mutated")
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let names = [
         "small-earliest.h5",
         "small-latest.h5",
+        "filters-earliest.h5",
+        "filters-latest.h5",
         "netcdf4.nc",
         "netcdf4-classic.nc",
         "matlab.mat",
         "paged.h5",
     ];
-    let originals: Vec<Vec<u8>> =
-        names.iter().map(|name| std::fs::read(folder.path().join(name)).unwrap()).collect();
+    let originals: Vec<(Vec<u8>, ChecksummedBlocks)> = names
+        .iter()
+        .map(|name| {
+            let bytes = std::fs::read(folder.path().join(name)).unwrap();
+            let blocks = ChecksummedBlocks::find(&bytes);
+            assert!(!name.contains("latest") || blocks.len() > 50, "{name}: {} blocks", blocks.len());
+            (bytes, blocks)
+        })
+        .collect();
     let number = |name: &str, default: u64| {
         std::env::var(name).map_or(default, |given| given.parse().expect("a number"))
     };
@@ -81,15 +114,16 @@ fn mutated_files_are_read_or_refused() {
     let path = folder.path().join("mutated.h5");
     let totals = Launch::threads(1).run(|world| {
         let before = peak_memory();
-        let [mut opened, mut refused, mut read, mut failed] = [0u64; 4];
+        let [mut opened, mut refused, mut read, mut failed, mut sums] = [0u64; 5];
         for seed in first..first + count {
-            std::fs::write(&path, Mutator::new(seed, &[]).mutate(&originals)).unwrap();
+            std::fs::write(&path, mutated(seed, &originals)).unwrap();
             let start = processor_time();
             match read_all(world, &path) {
                 Ok([good, bad]) => [opened, read, failed] = [opened + 1, read + good, failed + bad],
                 Err(error) => {
                     assert!(error.to_string().contains("mutated.h5"), "AQUEDUCT_SEED={seed}: {error}");
                     refused += 1;
+                    sums += u64::from(seed % 3 == 2 && error.to_string().contains("checksum is"));
                 }
             }
             let memory = peak_memory().saturating_sub(before);
@@ -101,6 +135,8 @@ fn mutated_files_are_read_or_refused() {
             "{count} files: {opened} opened, {refused} refused; {read} datasets read, {failed} refused"
         );
         eprintln!("{} KiB of memory", peak_memory().saturating_sub(before));
+        // What is refused by its checksum is not decoded further.
+        assert!(sums * 50 <= count, "{sums} of {count} files were refused by a checksum");
         Ok::<_, aqueduct_formats::Error>((opened, refused))
     });
     let (opened, refused) = totals.unwrap()[0];

@@ -11,6 +11,7 @@
 //! * [`blocking_device`]: a device whose writes block until they are released;
 //! * [`launcher`]: MPI programs started under the installed launchers;
 //! * [`mutator`]: mutated inputs for tests of decoders;
+//! * [`hdf5_checksums`]: checksums of mutated HDF5 files;
 //! * [`mpi_job`]: tests that start themselves under these launchers;
 //! * [`headers`]: constants of MPI implementations, compared with their headers;
 //! * [`external_tools`]: external programs that read the written files;
@@ -27,6 +28,7 @@ pub mod device;
 pub mod external_tools;
 pub mod file;
 pub mod filesystem;
+pub mod hdf5_checksums;
 pub mod headers;
 pub mod launcher;
 pub mod mpi_job;

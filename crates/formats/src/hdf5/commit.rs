@@ -1,13 +1,11 @@
 //! Changes of the metadata on their way into the file.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use super::file::Hdf5File;
 use super::metadata::block_allocator::MetadataWrite;
 use super::metadata::metadata_store::{MetadataChange, MetadataUpdate, NewAddresses};
 use super::model::definition::Hdf5Definition;
-use super::model::tree::ObjectTree;
 use crate::error::{Kind, Result};
 
 impl Hdf5File {
@@ -16,13 +14,12 @@ impl Hdf5File {
         &mut self,
         operation: &'static str,
         changes: &[Hdf5Definition],
-        tree: &ObjectTree,
         addresses: NewAddresses<'_>,
     ) -> Result<()> {
         if self.reserve {
             self.core.file.preallocate(addresses.data_end)?;
         }
-        let change = self.change_metadata(operation, changes, tree, addresses);
+        let change = self.change_metadata(operation, changes, addresses);
         // An error is agreed on with the outcome of the first write.
         let (mut failed, MetadataChange { blocks, superblock, marks }) = match change {
             Ok(change) => (Ok(()), change),
@@ -49,19 +46,17 @@ impl Hdf5File {
         &mut self,
         operation: &'static str,
         changes: &[Hdf5Definition],
-        tree: &ObjectTree,
         addresses: NewAddresses<'_>,
     ) -> Result<MetadataChange> {
         let Some(store) = &mut self.metadata else { return Ok(MetadataChange::default()) };
         let before = if self.created { store.end() } else { 0 };
         self.created = true;
-        let complete: HashMap<&str, u64> = self
-            .datasets
-            .iter()
-            .map(|(path, progress)| (path.as_str(), progress.complete.load(Ordering::Relaxed)))
-            .collect();
-        let update = MetadataUpdate { changes, tree, addresses, before };
-        let changed = store.apply(update, |path| complete.get(path).copied().unwrap_or(0));
+        let complete = |path: &str| {
+            let number = self.dataset_numbers.get(path);
+            number.map_or(0, |number| self.datasets[*number].1.complete.load(Ordering::Relaxed))
+        };
+        let update = MetadataUpdate { changes, tree: &self.tree, addresses, before };
+        let changed = store.apply(update, complete);
         let mut changed = changed
             .map_err(|why| self.core.error(Kind::BadArgument, operation, format!("the metadata: {why}")))?;
         // The file has its length before the superblock records it.

@@ -1,6 +1,7 @@
 //! Access to the values of datasets: selections, queues, storage addresses, variable-length strings.
 
 pub(crate) mod access;
+pub(crate) mod chunk_lookup;
 pub(crate) mod fill_write;
 pub(crate) mod filtered_write;
 pub(crate) mod packed_chunk;

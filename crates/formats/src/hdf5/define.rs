@@ -1,11 +1,12 @@
 //! Definitions: at any time, all or none of a batch, the same on all ranks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use aqueduct_object::{Object, encode};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::completion_attribute::CompletionState;
+use super::definition_log::DefinitionLog;
 use super::file::{DatasetId, Hdf5File, LARGEST_CHUNK, initial_completion};
 use super::metadata::metadata_store::NewAddresses;
 use super::model::attribute::Hdf5Attribute;
@@ -30,15 +31,18 @@ const WORD: u64 = 8;
 #[derive(Debug)]
 pub struct Hdf5Definitions<'a> {
     file: &'a str,
-    tree: ObjectTree,
-    paths: Vec<String>,
+    tree: &'a mut ObjectTree,
+    log: &'a mut DefinitionLog,
+    /// The datasets of the file, and the paths of new ones, which have the numbers after those.
+    known: &'a [(String, CompletionState)],
+    new: Vec<String>,
     changes: Vec<Hdf5Definition>,
 }
 
 impl Hdf5Definitions<'_> {
     /// What there is, with the definitions made so far.
     pub fn tree(&self) -> &ObjectTree {
-        &self.tree
+        self.tree
     }
 
     /// Creates a group and its parents. An existing group is not changed.
@@ -58,7 +62,7 @@ impl Hdf5Definitions<'_> {
         if let Some(outer) = parent(&path) {
             self.group(outer)?;
         }
-        self.tree.insert(path.clone(), Hdf5Object::group());
+        self.log.insert(self.tree, &path, Hdf5Object::group());
         self.changes.push(Hdf5Definition::Group(path));
         Ok(())
     }
@@ -138,13 +142,15 @@ impl Hdf5Definitions<'_> {
     /// Gives a growing dataset so many rows in all.
     #[doc(alias = "H5Dset_extent")]
     pub fn extend(&mut self, id: DatasetId, rows: u64) -> Result<()> {
-        let Some(path) = self.paths.get(id.0).cloned() else {
+        let old = self.known.get(id.0).map(|(path, _)| path);
+        let path = old.or_else(|| self.new.get(id.0.checked_sub(self.known.len())?));
+        let Some(path) = path.cloned() else {
             let detail = format!("there is no dataset number {}; it belongs to another file", id.0);
             return Err(self.error(Kind::NoSuchName, detail));
         };
         let known = self.tree.get_mut(&path).and_then(|node| node.dataset.as_mut());
         let Some(dataset) = known.filter(|dataset| dataset.extendible) else {
-            let detail = format!("dataset {path:?} cannot grow; define it with `growing`");
+            let detail = format!("dataset {path:?} cannot be extended; define it with `extendible`");
             return Err(self.error(Kind::BadArgument, detail));
         };
         if rows < dataset.shape[0] {
@@ -152,8 +158,11 @@ impl Hdf5Definitions<'_> {
             return Err(self.error(Kind::BadArgument, detail));
         }
         if rows > dataset.shape[0] {
-            dataset.shape[0] = rows;
-            self.fits(&path)?;
+            let shape = [&[rows], &dataset.shape[1..]].concat();
+            if let Some(why) = too_large(&shape, dataset.chunk(), dataset.datatype.size()) {
+                return Err(self.error(Kind::TooLarge, format!("dataset {path:?} {why}")));
+            }
+            self.log.extend(&path, dataset, rows);
             self.changes.push(Hdf5Definition::Extend(path, rows));
         }
         Ok(())
@@ -182,7 +191,7 @@ impl Hdf5Definitions<'_> {
                 self.error(Kind::NoSuchName, format!("there is no {path:?} for the attribute {name:?}"))
             );
         };
-        node.attributes.insert(name.to_owned(), values.clone());
+        self.log.set_attribute(&path, node, name, values.clone());
         self.changes.push(Hdf5Definition::Attribute(path, name.to_owned(), values));
         Ok(())
     }
@@ -211,6 +220,9 @@ impl Hdf5Definitions<'_> {
                 return Err(self.error(Kind::BadArgument, detail));
             }
         }
+        if let Some(why) = too_large(&new.shape, new.chunk.as_deref(), new.datatype.size()) {
+            return Err(self.error(Kind::TooLarge, format!("dataset {path:?} {why}")));
+        }
         if let Some(outer) = parent(&path) {
             self.group(outer)?;
         }
@@ -231,24 +243,11 @@ impl Hdf5Definitions<'_> {
         let conversions = Vec::new();
         let dataset =
             Dataset { datatype, shape, extendible: new.extendible, storage, fill, limits, conversions };
-        self.tree.insert(path.clone(), Hdf5Object { dataset: Some(dataset), ..Hdf5Object::group() });
-        self.fits(&path)?;
-        self.paths.push(path.clone());
+        let object = Hdf5Object { dataset: Some(dataset), ..Hdf5Object::group() };
+        self.log.insert(self.tree, &path, object);
+        self.new.push(path.clone());
         self.changes.push(Hdf5Definition::Dataset(path, new));
-        Ok(DatasetId(self.paths.len() - 1))
-    }
-
-    fn fits(&self, path: &str) -> Result<()> {
-        let dataset = self.tree.get(path).and_then(|node| node.dataset.as_ref());
-        let bytes = dataset.and_then(|dataset| dataset.elements()?.checked_mul(dataset.datatype.size()));
-        let chunks = dataset.and_then(|dataset| too_many(&dataset.shape, dataset.chunk()?));
-        if let Some(why) = chunks {
-            return Err(self.error(Kind::TooLarge, format!("dataset {path:?} of {why}")));
-        }
-        if bytes.is_some_and(|bytes| bytes < 1 << 62) {
-            return Ok(());
-        }
-        Err(self.error(Kind::TooLarge, format!("dataset {path:?} is larger than every file")))
+        Ok(DatasetId(self.known.len() + self.new.len() - 1))
     }
 
     fn datatype<T: Object>(&self) -> Result<Datatype> {
@@ -268,81 +267,115 @@ impl Hdf5Definitions<'_> {
     }
 }
 
+impl Drop for Hdf5Definitions<'_> {
+    fn drop(&mut self) {
+        // The closure has panicked: the file is as before.
+        if std::thread::panicking() {
+            std::mem::take(self.log).undo(self.tree);
+        }
+    }
+}
+
 impl Hdf5File {
     /// Makes the definitions of a closure, all of them or none: whenever they are wanted, before and after data is written. Collective, and
     /// the same on all ranks. What it returns, the closure returned.
     ///
     /// Nothing of the file is lost if the program ends in between.
     pub fn define<R>(&mut self, define: impl FnOnce(&mut Hdf5Definitions<'_>) -> Result<R>) -> Result<R> {
+        let mut log = DefinitionLog::default();
+        let (before, filtered) = (self.datasets.len(), self.filtered_datasets);
+        let outcome = self.define_logged(define, &mut log);
+        if outcome.is_err() {
+            log.undo(&mut self.tree);
+            for (path, _) in self.datasets.drain(before..) {
+                self.dataset_numbers.remove(&path);
+            }
+            self.filtered_datasets = filtered;
+        }
+        outcome
+    }
+
+    fn define_logged<R>(
+        &mut self,
+        define: impl FnOnce(&mut Hdf5Definitions<'_>) -> Result<R>,
+        log: &mut DefinitionLog,
+    ) -> Result<R> {
         let defined = self.may_write("define").and_then(|()| {
-            let paths = self.datasets.iter().map(|(path, _)| path.clone()).collect();
             let mut definitions = Hdf5Definitions {
                 file: &self.core.name,
-                tree: self.tree.clone(),
-                paths,
+                tree: &mut self.tree,
+                log,
+                known: &self.datasets,
+                new: Vec::new(),
                 changes: Vec::new(),
             };
-            define(&mut definitions).map(|result| (result, definitions.tree, definitions.changes))
+            let result = define(&mut definitions);
+            let changes = std::mem::take(&mut definitions.changes);
+            result.map(|result| (result, changes))
         });
         let defined = defined.and_then(|defined| match &self.metadata {
             Some(store) => store
-                .check(&defined.2)
+                .check(&defined.1)
                 .map_err(|why| self.core.error(Kind::Unsupported, "define", why))
                 .map(|()| defined),
             None => Ok(defined),
         });
-        let hash = defined.as_ref().ok().map(|(_, _, changes)| xxh3_64(&encode(changes)));
+        let hash = defined.as_ref().ok().map(|(_, changes)| xxh3_64(&encode(changes)));
         // Rank 0 knows where the file ends.
         let end = self.file_end();
-        let ((result, mut tree, changes), [end]) =
+        let ((result, changes), [end]) =
             self.core.agree_same("define", defined, "list of definitions", hash, [end])?;
         if changes.is_empty() {
             return Ok(result);
         }
-        let Some((placed, data_end)) = place_data(&mut tree, &changes, end) else {
+        let Some((placed, data_end)) = place_data(&mut self.tree, &changes, end) else {
             let detail = "the file would be larger than every file can be";
             return Err(self.core.error(Kind::TooLarge, "define", detail));
         };
         let has_fill = |path: &str| {
-            tree.get(path)
-                .and_then(|node| node.dataset.as_ref())
-                .is_some_and(|dataset| !dataset.fill.is_empty())
+            let node = self.tree.get(path).and_then(|node| node.dataset.as_ref());
+            node.is_some_and(|dataset| !dataset.fill.is_empty())
         };
         if placed.iter().any(|placed| has_fill(&placed.path)) {
-            let filled = self.write_fill_values(&tree, &placed);
+            let filled = self.write_fill_values(&self.tree, &placed);
             self.core.agree("define", filled)?;
         }
-        self.adopt(&tree, &changes);
+        self.adopt(&changes);
         let addresses = NewAddresses { placed: &placed, chunks: &[], data_end };
-        self.commit_metadata("define", &changes, &tree, addresses)?;
-        self.tree = tree;
-        self.note_filters();
+        self.commit_metadata("define", &changes, addresses)?;
         Ok(result)
     }
 
     /// Stores the offsets of completion attributes; an object that is not a dataset is the root.
     pub(super) fn note_marks(&mut self, marks: Vec<(String, u64)>) {
-        let known = self.datasets.iter_mut().map(|(path, progress)| (path.as_str(), progress));
-        let mut known: HashMap<&str, &mut CompletionState> = known.collect();
         for (path, address) in marks {
-            match known.get_mut(path.as_str()) {
-                Some(progress) => progress.address = address,
+            match self.dataset_numbers.get(&path) {
+                Some(number) => self.datasets[*number].1.address = address,
                 None => self.root_mark_address = Some(address),
             }
         }
     }
 
     /// Takes datasets that were defined.
-    fn adopt(&mut self, tree: &ObjectTree, changes: &[Hdf5Definition]) {
-        let marked = tree.get("/").is_some_and(|root| root.complete().is_some());
+    fn adopt(&mut self, changes: &[Hdf5Definition]) {
+        let marked = self.tree.get("/").is_some_and(|root| root.complete().is_some());
         for change in changes {
-            if let Hdf5Definition::Dataset(path, new) = change {
-                let dimension = tree.get(path).map_or(0, Hdf5Object::rows_dimension);
-                let rows = (marked && !new.unallocated).then_some(0);
-                self.datasets.push((path.clone(), initial_completion(rows, dimension)));
-            }
+            let Hdf5Definition::Dataset(path, new) = change else { continue };
+            let dimension = self.tree.get(path).map_or(0, Hdf5Object::rows_dimension);
+            let rows = (marked && !new.unallocated).then_some(0);
+            self.add_dataset(path.clone(), initial_completion(rows, dimension));
         }
     }
+}
+
+/// Why a dataset of this shape cannot be, if it cannot.
+fn too_large(shape: &[u64], chunk: Option<&[u64]>, size: u64) -> Option<String> {
+    if let Some(why) = chunk.and_then(|chunk| too_many(shape, chunk)) {
+        return Some(format!("of {why}"));
+    }
+    let bytes = shape.iter().try_fold(size, |bytes, length| bytes.checked_mul(*length));
+    let fits = bytes.is_some_and(|bytes| bytes < 1 << 62);
+    (!fits).then(|| "is larger than every file".to_owned())
 }
 
 /// Gives the elements of new datasets, and of new chunks, places from the end of the file on, the same on all ranks: the places, and where they

@@ -1,6 +1,6 @@
 //! An open HDF5 file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +10,7 @@ use aqueduct_file::Counters;
 use aqueduct_object::{Object, decode, encode};
 
 use super::completion_attribute::CompletionState;
+use super::data::chunk_lookup::MovedChunks;
 use super::filters::chunk_decode::decode_chunk;
 use super::metadata::metadata_store::{MetadataStore, NewAddresses};
 use super::model::chunk_table::StoredChunk;
@@ -25,10 +26,13 @@ pub(super) const LARGEST_CHUNK: u64 = (1 << 32) - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DatasetId(pub(super) usize);
 
-/// Chunks that were written since the last commit, by dataset and number, the same on all ranks; and where the last one ends.
+/// Chunks that were written since the last commit, and where the last one ends.
 #[derive(Debug, Default)]
 pub(super) struct NewChunks {
+    /// On rank 0, which writes the index: where they are.
     pub(super) chunks: ChunksByDataset,
+    /// Their datasets; the same on all ranks.
+    pub(super) datasets: BTreeSet<usize>,
     pub(super) end: u64,
 }
 
@@ -48,12 +52,16 @@ pub struct Hdf5File {
     pub(super) links: BTreeMap<String, Hdf5Link>,
     /// The paths of datasets, by number, and how far each of them is.
     pub(super) datasets: Vec<(String, CompletionState)>,
+    /// The numbers of datasets, by their paths.
+    pub(super) dataset_numbers: HashMap<String, usize>,
     /// The offset of the completion attribute of the file; on rank 0, if it has one.
     pub(super) root_mark_address: Option<u64>,
     /// The metadata of a file that is written; on rank 0.
     pub(super) metadata: Option<MetadataStore>,
     /// Chunks that were written and that the metadata does not refer to yet.
     pub(super) new_chunks: Mutex<NewChunks>,
+    /// Datasets of whose chunks only rank 0 knows all places.
+    pub(super) moved_chunks: Mutex<MovedChunks>,
     /// How many datasets have chunks with filters.
     pub(super) filtered_datasets: usize,
     /// Whether the file has metadata.
@@ -64,7 +72,7 @@ pub struct Hdf5File {
 
 impl std::fmt::Debug for Hdf5File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Container")
+        f.debug_struct("Hdf5File")
             .field("name", &self.core.name)
             .field("tree", &self.tree)
             .finish_non_exhaustive()
@@ -145,7 +153,7 @@ impl Hdf5File {
     /// The dataset of this path.
     pub fn dataset(&self, path: &str) -> Result<DatasetId> {
         let wanted = super::model::tree::absolute(path);
-        let found = self.datasets.iter().position(|(known, _)| Some(known) == wanted.as_ref());
+        let found = wanted.and_then(|path| self.dataset_numbers.get(&path).copied());
         found.map(DatasetId).ok_or_else(|| {
             let detail = format!("there is no dataset {path:?} among {}", self.datasets.len());
             self.core.error(Kind::NoSuchName, "dataset", self.missing(path, detail))
@@ -157,7 +165,7 @@ impl Hdf5File {
         self.datasets.iter().enumerate().map(|(at, (path, _))| (DatasetId(at), path.as_str()))
     }
 
-    /// The metadata of a dataset.
+    /// The metadata of a dataset. Where chunks with filters are that were written since the file was opened, only rank 0 knows.
     pub fn describe(&self, id: DatasetId) -> Result<&Dataset> {
         self.dataset_by_id("describe", id).map(|(_, dataset, _)| dataset)
     }
@@ -210,24 +218,22 @@ impl Hdf5File {
 
     /// Lets the metadata refer to chunks that were written, with the marks of their datasets; the marks that are left. Collective.
     fn commit_chunks(&mut self, operation: &'static str, rows: Vec<(usize, u64)>) -> Result<Vec<(u64, u64)>> {
-        let NewChunks { chunks, end } = std::mem::take(&mut *self.new_chunks());
-        if !chunks.is_empty() {
-            let mut tree = std::mem::take(&mut self.tree);
+        let NewChunks { chunks, datasets, end } = std::mem::take(&mut *self.new_chunks());
+        if !datasets.is_empty() {
             let mut changed = Vec::new();
             for (number, chunks) in &chunks {
                 let path = &self.datasets[*number].0;
-                let dataset = tree.get_mut(path).and_then(|node| node.dataset.as_mut());
+                let dataset = self.tree.get_mut(path).and_then(|node| node.dataset.as_mut());
                 if let Some(Storage::ChunkTable(table)) = dataset.map(|dataset| &mut dataset.storage) {
                     chunks.iter().for_each(|(number, chunk)| table.set(*number, *chunk));
                 }
                 changed.extend(chunks.iter().map(|(number, chunk)| (path.clone(), *number, *chunk)));
             }
             let addresses = NewAddresses { placed: &[], chunks: &changed, data_end: end };
-            let outcome = self.commit_metadata(operation, &[], &tree, addresses);
-            self.tree = tree;
-            outcome?;
+            self.commit_metadata(operation, &[], addresses)?;
+            self.moved_chunks().note_commit();
         }
-        let is_left = |(number, _): &(usize, u64)| !chunks.contains_key(number);
+        let is_left = |(number, _): &(usize, u64)| !datasets.contains(number);
         let mark = |(number, rows): (usize, u64)| (self.datasets[number].1.address, rows);
         Ok(rows.into_iter().filter(is_left).map(mark).collect())
     }
@@ -243,12 +249,18 @@ impl Hdf5File {
         end.max(self.new_chunks().end)
     }
 
-    /// Notes how many datasets have chunks with filters.
-    pub(super) fn note_filters(&mut self) {
-        let filtered = |node: &&Hdf5Object| {
-            node.dataset.as_ref().is_some_and(|dataset| matches!(dataset.storage, Storage::ChunkTable(_)))
-        };
-        self.filtered_datasets = self.tree.values().filter(filtered).count();
+    /// Datasets of whose chunks only rank 0 knows all places.
+    pub(super) fn moved_chunks(&self) -> MutexGuard<'_, MovedChunks> {
+        self.moved_chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a dataset of the tree its number.
+    pub(super) fn add_dataset(&mut self, path: String, completion: CompletionState) {
+        let dataset = self.tree.get(&path).and_then(|node| node.dataset.as_ref());
+        let filtered = dataset.is_some_and(|dataset| matches!(dataset.storage, Storage::ChunkTable(_)));
+        self.filtered_datasets += usize::from(filtered);
+        self.dataset_numbers.insert(path.clone(), self.datasets.len());
+        self.datasets.push((path, completion));
     }
 
     /// Whether chunks of a dataset have filters, or places of their own.
@@ -257,11 +269,17 @@ impl Hdf5File {
         dataset.is_ok_and(|(_, dataset, _)| matches!(dataset.storage, Storage::ChunkTable(_)))
     }
 
-    /// A chunk of a dataset without its filters; none if it was never written.
-    pub(super) fn read_chunk(&self, number: usize, chunk: u64) -> Result<Option<Vec<u8>>> {
-        let known = self.new_chunks().chunks.get(&number).and_then(|chunks| chunks.get(&chunk).copied());
+    /// A chunk of a dataset without its filters; none if it was never written. `known` has what rank 0 has answered.
+    pub(super) fn read_chunk(
+        &self,
+        number: usize,
+        chunk: u64,
+        known: &ChunksByDataset,
+    ) -> Result<Option<Vec<u8>>> {
+        let known = known.get(&number).and_then(|chunks| chunks.get(&chunk).copied());
         let (path, dataset, _) = self.dataset_by_id("write", DatasetId(number))?;
         let Storage::ChunkTable(table) = &dataset.storage else { return Ok(None) };
+        let known = known.or_else(|| self.new_chunk(number, chunk));
         let Some(stored) = known.or_else(|| table.find(chunk)) else { return Ok(None) };
         let damaged = |what| {
             self.core.error(Kind::Damaged, "write", format!("chunk {chunk} of dataset {path:?}: {what}"))

@@ -1,6 +1,6 @@
 //! Creating and opening, collectively.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::sync::Mutex;
 
@@ -84,9 +84,8 @@ impl Hdf5CreateOptions {
         if container.is_root() {
             container.metadata = Some(MetadataStore::new());
         }
-        let tree = container.tree.clone();
         let mark = Hdf5Definition::Attribute("/".into(), COMPLETION_ATTRIBUTE.into(), 0u64.into());
-        container.commit_metadata("create", &[mark], &tree, NewAddresses::default())?;
+        container.commit_metadata("create", &[mark], NewAddresses::default())?;
         Ok(container)
     }
 }
@@ -121,7 +120,7 @@ impl Hdf5OpenOptions {
         Self { options: FormatOpenOptions::new(false) }
     }
 
-    /// For writing too. A change that a program has left half-way is finished first.
+    /// For writing too. A change that a program has left half-way is not seen: the file has its metadata from before.
     #[must_use]
     pub fn writable(mut self) -> Self {
         self.options.writable = true;
@@ -154,13 +153,12 @@ impl Hdf5OpenOptions {
         (made.tree, made.links) = made.broadcast_from_root("open", contents.map_err(Clone::clone))?;
         let (store, marks) = found?.map(|found| (found.metadata, found.marks)).unwrap_or_default();
         made.metadata = store;
-        let is_set = |node: &&Hdf5Object| node.dataset.is_some();
-        let datasets = made.tree.iter().filter(|(_, node)| is_set(node));
-        made.datasets = datasets
+        let datasets = made.tree.iter().filter(|(_, node)| node.dataset.is_some());
+        let datasets: Vec<_> = datasets
             .map(|(path, node)| (path.clone(), initial_completion(node.complete(), node.rows_dimension())))
             .collect();
+        datasets.into_iter().for_each(|(path, completion)| made.add_dataset(path, completion));
         made.note_marks(marks);
-        made.note_filters();
         made.begin_writing()?;
         Ok(made)
     }
@@ -224,9 +222,11 @@ fn assemble(core: FormatFile, tree: ObjectTree) -> Hdf5File {
         tree,
         links: BTreeMap::new(),
         datasets: Vec::new(),
+        dataset_numbers: HashMap::new(),
         root_mark_address: None,
         metadata: None,
         new_chunks: Mutex::default(),
+        moved_chunks: Mutex::default(),
         filtered_datasets: 0,
         created: false,
         broken: false,

@@ -1,6 +1,6 @@
 """Builds a corpus of HDF5 files with h5py and netCDF4 and records what they contain.
 
-usage: hdf5_corpus.py FOLDER
+usage: hdf5_corpus.py FOLDER [soft-links|mutated]
 
 Each file NAME gets NAME.expected: one line per dataset and attribute, tab-separated,
 
@@ -345,6 +345,18 @@ def small(path, libver):
         attributes(file, 20)
 
 
+def soft_links(path, libver, count=5000):
+    """Links to one dataset from groups of thousands: absolute, relative, by a linked group, to another link."""
+    with h5py.File(path, "w", libver=(libver, "latest")) as file:
+        file["data/x"] = np.arange(4)
+        file["alias"] = h5py.SoftLink("/data")
+        many = file.create_group("many")
+        many["own"] = np.arange(3)
+        targets = ["/data/x", "own", "/alias/x", "/many/l0"]
+        for number in range(count):
+            many[f"l{number}"] = h5py.SoftLink(targets[number % 4])
+
+
 def form(values, dtype):
     """The form and values of a line."""
     string = h5py.check_string_dtype(dtype)
@@ -425,8 +437,25 @@ def describe(path):
         out.write("\n".join(lines) + "\n")
 
 
+def build_soft_links(folder):
+    for libver in ["earliest", "latest"]:
+        soft_links(os.path.join(folder, f"soft-links-{libver}.h5"), libver)
+
+
+def build_mutated(folder):
+    """Small files, of which mutated ones are made."""
+    place = lambda name: os.path.join(folder, name)
+    for libver in ["earliest", "latest"]:
+        small(place(f"small-{libver}.h5"), libver)
+        with h5py.File(place(f"filters-{libver}.h5"), "w", libver=(libver, "latest")) as file:
+            filters(file)
+    matlab(place("matlab.mat"))
+    netcdf(place("netcdf4.nc"))
+    netcdf(place("netcdf4-classic.nc"), "NETCDF4_CLASSIC")
+    shared(place("paged.h5"))
+
+
 def build(folder):
-    os.makedirs(folder, exist_ok=True)
     place = lambda name: os.path.join(folder, name)
     made = []
     for libver in LIBVERS:
@@ -450,9 +479,9 @@ def build(folder):
     made += ["matlab.mat", "netcdf4.nc", "netcdf4-classic.nc", "paged.h5", "userblock.h5"]
     for name in made:
         describe(place(name))
-    small(place("small-earliest.h5"), "earliest")
-    small(place("small-latest.h5"), "latest")
 
 
 if __name__ == "__main__":
-    build(sys.argv[1])
+    os.makedirs(sys.argv[1], exist_ok=True)
+    kinds = {"soft-links": build_soft_links, "mutated": build_mutated}
+    kinds.get("".join(sys.argv[2:]), build)(sys.argv[1])

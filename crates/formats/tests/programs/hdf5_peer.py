@@ -114,7 +114,7 @@ def plain(name):
 def rows(names):
     for name in names:
         with h5py.File(name, "r") as file:
-            for path, factor in (("a", 1), ("deep/b", 2)):
+            for path, factor in (("a", 1), ("deep/b", 2), ("deep/packed", 3)):
                 dataset = file[path]
                 complete = int(dataset.attrs["aqueduct_complete"])
                 assert complete <= len(dataset)

@@ -1,12 +1,13 @@
 //! Writing chunks with filters: each chunk is assembled and compressed by one rank, all of them are one collective write.
 //!
 //! A chunk belongs to the lowest rank that writes a part of it; others send it their parts. Compressed chunks lie one after the other from
-//! the end of the file on: their sizes are known after an exclusive scan. A chunk that is written again gets a new place, so that the old one
-//! is whole until the metadata refers to the new one.
+//! the end of the file on, those of each rank where an exclusive scan of their sizes says. A chunk that is written again gets a new place, so
+//! that the old one is whole until the metadata refers to the new one. Only rank 0 learns where all chunks are: it writes the index.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::chunk_lookup::outgoing;
 use super::queue::{Hdf5Queue, QueuedWrite};
 use super::storage_map::{StorageRegion, split_by_chunks, strides};
 use crate::byte_region::{ByteRegion, RegionStride};
@@ -30,7 +31,16 @@ pub(crate) struct FilteredWrite<'q> {
 }
 
 /// A chunk: the number of its dataset, and its own.
-type ChunkId = (u64, u64);
+pub(crate) type ChunkId = (u64, u64);
+
+/// Chunks that are written, on their way into the metadata.
+#[derive(Default)]
+pub(crate) struct WrittenChunks {
+    /// Their datasets; the same on all ranks.
+    datasets: BTreeSet<usize>,
+    /// Where they are; on rank 0.
+    chunks: ChunksByDataset,
+}
 
 /// Elements of a chunk that are written, side by side.
 struct ChunkPart {
@@ -41,9 +51,9 @@ struct ChunkPart {
 }
 
 impl ChunkPart {
-    /// Whether it is all elements of a chunk.
-    fn is_whole(&self, chunk: &[u64]) -> bool {
-        self.count.as_slice() == chunk && self.stride.iter().all(|stride| *stride == 1)
+    /// Whether it is all elements of a chunk that has so many in each dimension.
+    fn is_whole(&self, extent: &[u64]) -> bool {
+        self.count.as_slice() == extent && self.stride.iter().all(|stride| *stride == 1)
     }
 
     /// For another rank.
@@ -69,57 +79,47 @@ impl ChunkPart {
     }
 }
 
+/// Numbers of an entry: the dataset, the chunk, where it is, its size, skipped filters.
+const ENTRY: usize = 5;
+
 /// Chunks of this rank after their filters.
 #[derive(Default)]
 struct EncodedChunks {
     bytes: Vec<u8>,
     /// Dataset, number, offset in the bytes, size, skipped filters.
-    entries: Vec<[u64; 5]>,
+    entries: Vec<[u64; ENTRY]>,
 }
 
 impl Hdf5Queue<'_> {
     /// Compresses the chunks of all ranks, which become writes from the end of the file on; where they are going to be. Collective.
-    pub(super) fn encode_filtered(&mut self) -> Result<ChunksByDataset> {
+    pub(super) fn encode_filtered(&mut self) -> Result<WrittenChunks> {
         let file = self.file;
         if file.filtered_datasets == 0 {
-            return Ok(ChunksByDataset::new());
+            return Ok(WrittenChunks::default());
         }
         let numbers = [(!self.filtered.is_empty()).into(), file.file_end()];
         let failed = self.failed.clone();
         let ((), [filtered, end]) = file.core.agree_with_max("queue", failed, numbers)?;
         if filtered == 0 {
-            return Ok(ChunksByDataset::new());
+            return Ok(WrittenChunks::default());
         }
-        let lost = |error| Error::from_comm("write", &file.core.name, &error);
         let mut parts: BTreeMap<ChunkId, Vec<ChunkPart>> = BTreeMap::new();
-        let mut split = Ok(());
-        for write in &self.filtered {
-            split = split.and_then(|()| file.split_write(write, &mut parts));
+        let split = self.filtered.iter().try_for_each(|write| file.split_write(write, &mut parts));
+        let some_in_part = parts.iter().any(|(id, parts)| !file.is_whole(*id, parts));
+        let ((), [in_part]) = file.core.agree_with_max("write", split, [some_in_part.into()])?;
+        let mut old = ChunksByDataset::new();
+        if in_part > 0 {
+            file.exchange_parts(&mut parts)?;
+            old = file.find_old_chunks(&parts)?;
         }
-        file.core.agree("write", split)?;
-        let touched: Vec<u64> = parts.keys().flat_map(|(dataset, number)| [*dataset, *number]).collect();
-        let touched = file.core.comm.allgather_varied(&touched).map_err(lost)?;
-        file.exchange_parts(&touched, &mut parts)?;
-        let encoded = file.core.agree("write", file.encode_chunks(parts))?;
-        let entries: Vec<u64> = encoded.entries.iter().flatten().copied().collect();
-        let lengths = file.core.comm.allgather(&[encoded.bytes.len() as u64]).map_err(lost)?;
-        let entries = file.core.comm.allgather_varied(&entries).map_err(lost)?;
-        let (mut at, mut own) = (end, 0);
-        let mut new_chunks = ChunksByDataset::new();
-        for (rank, (length, entries)) in lengths.iter().zip(&entries).enumerate() {
-            at = at.next_multiple_of(RANK_ALIGNMENT);
-            if rank == file.core.comm.rank() {
-                own = at;
-            }
-            for [dataset, number, offset, size, mask] in entries.as_chunks::<5>().0 {
-                let chunk = StoredChunk { address: at + offset, size: *size, mask: *mask as u32 };
-                new_chunks.entry(*dataset as usize).or_default().insert(*number, chunk);
-            }
-            at += length;
-        }
-        file.new_chunks().end = at;
+        let encoded = file.core.agree("write", file.encode_chunks(parts, &old))?;
+        let start = end.next_multiple_of(RANK_ALIGNMENT);
+        let (before, total) =
+            file.rank_share("write", (encoded.bytes.len() as u64).next_multiple_of(RANK_ALIGNMENT))?;
+        file.new_chunks().end = start + total;
+        let written = file.gather_entries(&encoded, start + before)?;
         let length = encoded.bytes.len() as u64;
-        let regions = ByteRegion::new(own, [], length).zip(ByteRegion::new(0, [], length));
+        let regions = ByteRegion::new(start + before, [], length).zip(ByteRegion::new(0, [], length));
         if let Some((file, memory)) = regions.filter(|_| length > 0) {
             let places = vec![StorageRegion { file, memory }];
             // It changes no rows in place.
@@ -130,17 +130,55 @@ impl Hdf5Queue<'_> {
                 bytes: Cow::Owned(encoded.bytes),
             });
         }
-        Ok(new_chunks)
+        Ok(written)
     }
 }
 
 impl Hdf5File {
     /// Notes chunks that were written: the next commit lets the metadata refer to them.
-    pub(super) fn publish_chunks(&self, written: ChunksByDataset) {
+    pub(super) fn publish_chunks(&self, written: WrittenChunks) {
+        if self.core.comm.size() > 1 {
+            self.moved_chunks().note_written(&written.datasets);
+        }
         let mut new_chunks = self.new_chunks();
-        for (dataset, chunks) in written {
+        new_chunks.datasets.extend(written.datasets);
+        for (dataset, chunks) in written.chunks {
             new_chunks.chunks.entry(dataset).or_default().extend(chunks);
         }
+    }
+
+    /// Gives rank 0 the places of chunks, which begin at an offset on this rank. Collective.
+    fn gather_entries(&self, encoded: &EncodedChunks, first: u64) -> Result<WrittenChunks> {
+        let lost = |error| Error::from_comm("write", &self.core.name, &error);
+        let mut bitmap = vec![0u64; self.datasets.len().div_ceil(64)];
+        encoded
+            .entries
+            .iter()
+            .for_each(|[dataset, ..]| bitmap[*dataset as usize / 64] |= 1 << (dataset % 64));
+        let bitmap = self.core.comm.allreduce_with(&bitmap, |all, own| *all |= own).map_err(lost)?;
+        let written = |dataset: &usize| bitmap[dataset / 64] >> (dataset % 64) & 1 != 0;
+        let datasets = (0..self.datasets.len()).filter(written).collect();
+        let own = encoded.entries.iter();
+        let own: Vec<u64> = own
+            .flat_map(|[dataset, number, offset, size, mask]| {
+                [*dataset, *number, first + offset, *size, *mask]
+            })
+            .collect();
+        let gathered = self.core.comm.gather_varied(0, &own).map_err(lost)?;
+        let mut chunks = ChunksByDataset::new();
+        for entries in gathered.iter().flatten() {
+            for [dataset, number, address, size, mask] in entries.as_chunks::<ENTRY>().0 {
+                let chunk = StoredChunk { address: *address, size: *size, mask: *mask as u32 };
+                chunks.entry(*dataset as usize).or_default().insert(*number, chunk);
+            }
+        }
+        Ok(WrittenChunks { datasets, chunks })
+    }
+
+    /// Whether all elements of a chunk that are in its dataset are written at last.
+    fn is_whole(&self, (dataset, number): ChunkId, parts: &[ChunkPart]) -> bool {
+        let Ok((_, dataset, chunk)) = self.chunked_dataset(dataset as usize) else { return false };
+        parts.last().is_some_and(|part| part.is_whole(&extent_of(dataset, chunk, number)))
     }
 
     fn chunked_dataset(&self, number: usize) -> Result<(&str, &Dataset, &[u64])> {
@@ -195,32 +233,21 @@ impl Hdf5File {
     }
 
     /// Sends the parts of chunks to the ranks that they belong to. Collective.
-    fn exchange_parts(
-        &self,
-        touched: &[Vec<u64>],
-        parts: &mut BTreeMap<ChunkId, Vec<ChunkPart>>,
-    ) -> Result<()> {
-        let mut owners: HashMap<ChunkId, usize> = HashMap::new();
-        let mut shared = false;
-        for (rank, chunks) in touched.iter().enumerate() {
-            for [dataset, number] in chunks.as_chunks::<2>().0 {
-                shared |= *owners.entry((*dataset, *number)).or_insert(rank) != rank;
-            }
-        }
-        if !shared {
+    fn exchange_parts(&self, parts: &mut BTreeMap<ChunkId, Vec<ChunkPart>>) -> Result<()> {
+        if self.core.comm.size() == 1 {
             return Ok(());
         }
-        let mut outgoing: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
+        let owners = self.find_owners(parts.keys().copied())?;
+        let mut messages: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
         parts.retain(|id, parts| {
             let owner = owners.get(id).copied().filter(|owner| *owner != self.core.comm.rank());
             if let Some(owner) = owner {
-                let message = outgoing.entry(owner).or_default();
+                let message = messages.entry(owner).or_default();
                 parts.iter().for_each(|part| part.encode(*id, message));
             }
             owner.is_none()
         });
-        let outgoing: Vec<(usize, Vec<u8>)> = outgoing.into_iter().collect();
-        let incoming = self.core.comm.route(&outgoing);
+        let incoming = self.core.comm.route(&outgoing(messages));
         let incoming = incoming.map_err(|error| Error::from_comm("write", &self.core.name, &error))?;
         for (_, message) in incoming {
             let mut message = message.as_slice();
@@ -231,13 +258,29 @@ impl Hdf5File {
         Ok(())
     }
 
+    /// Where chunks are of which this rank writes a part, and that only rank 0 knows. Collective.
+    fn find_old_chunks(&self, parts: &BTreeMap<ChunkId, Vec<ChunkPart>>) -> Result<ChunksByDataset> {
+        if self.moved_chunks().is_empty() {
+            return Ok(ChunksByDataset::new());
+        }
+        let unknown = |(id, parts): &(&ChunkId, &Vec<ChunkPart>)| {
+            !self.knows_chunks(id.0 as usize) && !self.is_whole(**id, parts)
+        };
+        let wanted: BTreeSet<ChunkId> = parts.iter().filter(unknown).map(|(id, _)| *id).collect();
+        self.ask_for_chunks("write", &wanted)
+    }
+
     /// Assembles chunks and applies their filters.
-    fn encode_chunks(&self, parts: BTreeMap<ChunkId, Vec<ChunkPart>>) -> Result<EncodedChunks> {
+    fn encode_chunks(
+        &self,
+        parts: BTreeMap<ChunkId, Vec<ChunkPart>>,
+        old: &ChunksByDataset,
+    ) -> Result<EncodedChunks> {
         let mut out = EncodedChunks::default();
         for ((dataset, number), parts) in parts {
             let (path, described, _) = self.chunked_dataset(dataset as usize)?;
             let Storage::ChunkTable(table) = &described.storage else { continue };
-            let chunk = self.assemble_chunk(dataset as usize, number, parts)?;
+            let chunk = self.assemble_chunk(dataset as usize, number, parts, old)?;
             let (bytes, mask) = encode_chunk(&table.filters, &chunk).map_err(|what| {
                 self.core.error(
                     Kind::BadArgument,
@@ -252,14 +295,22 @@ impl Hdf5File {
     }
 
     /// A chunk with all parts, over what the file has of it.
-    fn assemble_chunk(&self, dataset: usize, number: u64, mut parts: Vec<ChunkPart>) -> Result<Vec<u8>> {
+    fn assemble_chunk(
+        &self,
+        dataset: usize,
+        number: u64,
+        mut parts: Vec<ChunkPart>,
+        old: &ChunksByDataset,
+    ) -> Result<Vec<u8>> {
         let (_, described, chunk) = self.chunked_dataset(dataset)?;
         if let Some(last) = parts.pop_if(|part| part.is_whole(chunk)) {
             return Ok(last.bytes);
         }
         let size = described.datatype.size();
-        let mut memory = match self.read_chunk(dataset, number)? {
-            Some(old) => old,
+        let is_whole = self.is_whole((dataset as u64, number), &parts);
+        let before = if is_whole { None } else { self.read_chunk(dataset, number, old)? };
+        let mut memory = match before {
+            Some(before) => before,
             None => {
                 let elements = chunk.iter().product::<u64>() as usize;
                 let zero = vec![0; size as usize];
@@ -281,4 +332,15 @@ impl Hdf5File {
         }
         Ok(memory)
     }
+}
+
+/// How many elements of a chunk are in its dataset, in each dimension.
+fn extent_of(dataset: &Dataset, chunk: &[u64], mut number: u64) -> PerDimension<u64> {
+    let mut extent = PerDimension::from_slice(chunk);
+    for (at, count) in grid(&dataset.shape, chunk).into_iter().enumerate().rev() {
+        let place = number % count.max(1);
+        number /= count.max(1);
+        extent[at] = chunk[at].min(dataset.shape[at].saturating_sub(place * chunk[at]));
+    }
+    extent
 }

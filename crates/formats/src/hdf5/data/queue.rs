@@ -109,12 +109,11 @@ impl Hdf5File {
                 |why| self.core.error(Kind::Unsupported, operation, format!("dataset {path:?}: {why}"));
             return why.map_or(Ok((block, StorageMap::default())), |why| Err(refused(why)));
         }
-        let new_chunks = self.new_chunks();
-        let new_chunks = new_chunks.chunks.get(&id.0);
-        let places = if values.values == 0 {
+        let is_table = matches!(dataset.storage, Storage::ChunkTable(_));
+        let places = if values.values == 0 || is_table {
             Ok(StorageMap::default())
         } else {
-            map_storage(dataset, &block, new_chunks)
+            map_storage(dataset, &block, None)
         };
         let kind = if dataset.unreadable().is_some() { Kind::Unsupported } else { Kind::BadArgument };
         let places =
@@ -268,8 +267,8 @@ impl<'q> Hdf5Queue<'q> {
         let ty = Datatype::of::<T>().map_err(|what| self.file.core.error(Kind::WrongType, "read", what));
         let count = values.len();
         let cut = ty.and_then(|ty| {
-            let (_, places) = self.file.resolve_access("read", id, slab, Some(&ty), extent)?;
-            Ok((places, count * ty.size() as usize))
+            let cut = self.file.resolve_access("read", id, slab, Some(&ty), extent)?;
+            Ok((cut, count * ty.size() as usize))
         });
         self.add_get(id, cut, Box::new(values))
     }
@@ -278,8 +277,7 @@ impl<'q> Hdf5Queue<'q> {
     pub fn get_bytes(&mut self, id: DatasetId, slab: impl Into<Selection>, bytes: &'q mut [u8]) -> &mut Self {
         let length = bytes.len();
         let cut = self.elements("read", id, length).and_then(|count| {
-            let (_, places) = self.file.resolve_access("read", id, &slab.into(), None, count.into())?;
-            Ok((places, length))
+            Ok((self.file.resolve_access("read", id, &slab.into(), None, count.into())?, length))
         });
         self.add_get(id, cut, Box::new(RawDestination(bytes)))
     }
@@ -287,11 +285,16 @@ impl<'q> Hdf5Queue<'q> {
     fn add_get(
         &mut self,
         id: DatasetId,
-        cut: Result<(StorageMap, usize)>,
+        cut: Result<((ResolvedSelection, StorageMap), usize)>,
         values: Box<dyn ReadDestination + 'q>,
     ) -> &mut Self {
-        let dataset = self.file.dataset_by_id("read", id).map(|(_, dataset, _)| dataset);
-        match cut.and_then(|(places, bytes)| Ok(QueuedRead { places, bytes, dataset: dataset?, values })) {
+        let number = id.0;
+        let get = cut.and_then(|((block, places), bytes)| {
+            let (_, dataset, _) = self.file.dataset_by_id("read", id)?;
+            let unlocated = Some(block).filter(|_| matches!(dataset.storage, Storage::ChunkTable(_)));
+            Ok(QueuedRead { places, unlocated, number, bytes, dataset, values })
+        });
+        match get {
             Ok(get) if get.bytes > 0 => self.gets.push(get),
             Ok(_) => {}
             Err(error) => self.failed = self.failed.clone().and(Err(error)),
@@ -322,8 +325,9 @@ impl<'q> Hdf5Queue<'q> {
 
     /// Does all accesses, for this rank alone. Rows that are complete are not written alone: others could not know.
     pub fn run(mut self) -> Result<()> {
-        let (puts, gets) = self.plan()?;
         let container = self.file;
+        container.locate_reads_alone(&mut self.gets)?;
+        let (puts, gets) = self.plan()?;
         if !self.filtered.is_empty() {
             let detail = "chunks with filters are written together; write them with `all` or `run_all`";
             return Err(container.core.error(Kind::BadArgument, "write", detail));
@@ -352,8 +356,10 @@ impl<'q> Hdf5Queue<'q> {
         let filtered = self.encode_filtered()?;
         let planned = self.plan().and_then(|(puts, gets)| Ok((puts, gets, self.items()?)));
         let (lowest, undone) = self.find_overwritten();
-        let numbers = [(!self.puts.is_empty()).into(), (!self.gets.is_empty()).into(), undone.into()];
-        let ((puts, gets, items), [any_puts, any_gets, undone]) =
+        let unlocated = self.gets.iter().any(|get| get.unlocated.is_some());
+        let numbers =
+            [(!self.puts.is_empty()).into(), (!self.gets.is_empty()).into(), undone.into(), unlocated.into()];
+        let ((puts, gets, items), [any_puts, any_gets, undone, unlocated]) =
             container.core.agree_with_max("queue", planned, numbers)?;
         if undone > 0 {
             container.lower_marks(&lowest)?;
@@ -369,6 +375,10 @@ impl<'q> Hdf5Queue<'q> {
             };
             self.note_rows_written();
             container.publish_chunks(filtered);
+        }
+        if unlocated > 0 {
+            let located = container.locate_reads(&mut self.gets);
+            container.core.agree("queue", located)?;
         }
         if any_gets > 0 {
             let view = gets.as_ref().map_or(&nothing, |(view, _)| view);

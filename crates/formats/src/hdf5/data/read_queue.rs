@@ -10,10 +10,15 @@ use crate::hdf5::file::Hdf5File;
 use crate::hdf5::model::element_conversion::convert_elements;
 use crate::hdf5::model::tree::Dataset;
 use crate::merge::MergedRegions;
+use crate::selection::ResolvedSelection;
 
 /// A read that waits.
 pub(crate) struct QueuedRead<'q> {
     pub(crate) places: StorageMap,
+    /// What is read of chunks with filters, whose places are looked up when the reads are done.
+    pub(crate) unlocated: Option<ResolvedSelection>,
+    /// The number of the dataset.
+    pub(crate) number: usize,
     pub(crate) bytes: usize,
     pub(crate) dataset: &'q Dataset,
     pub(crate) values: Box<dyn ReadDestination + 'q>,

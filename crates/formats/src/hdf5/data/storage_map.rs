@@ -166,12 +166,35 @@ fn chunked(
     block: &ResolvedSelection,
     add: impl Fn(&mut StorageMap, u64, &ChunkOverlap) -> Result<(), String>,
 ) -> Result<StorageMap, String> {
+    let mut places = StorageMap::default();
+    visit_chunks(chunk, dataset, block, |number, sub| add(&mut places, number, sub))?;
+    Ok(places)
+}
+
+/// The numbers of the chunks that a part of a dataset is in.
+pub(crate) fn chunk_numbers(dataset: &Dataset, block: &ResolvedSelection) -> Result<Vec<u64>, String> {
+    let mut numbers = Vec::new();
+    if let Some(chunk) = dataset.chunk() {
+        visit_chunks(chunk, dataset, block, |number, _| {
+            numbers.push(number);
+            Ok(())
+        })?;
+    }
+    Ok(numbers)
+}
+
+/// Calls a function with the number of each chunk that a part of a dataset is in, and with the part in it.
+fn visit_chunks(
+    chunk: &[u64],
+    dataset: &Dataset,
+    block: &ResolvedSelection,
+    mut visit: impl FnMut(u64, &ChunkOverlap) -> Result<(), String>,
+) -> Result<(), String> {
     let rank = chunk.len();
     let cuts: Vec<Vec<(u64, u64, u64, u64)>> = (0..rank)
         .map(|at| split_by_chunks(block.start[at], block.count[at], block.stride[at], chunk[at].max(1)))
         .collect();
     let grid = grid(&dataset.shape, chunk);
-    let mut places = StorageMap::default();
     let mut which = vec![0; rank];
     loop {
         let chosen: Vec<_> = which.iter().zip(&cuts).map(|(which, cuts)| cuts[*which]).collect();
@@ -185,9 +208,9 @@ fn chunked(
             memory: chosen.iter().map(|cut| cut.2).collect(),
             count: chosen.iter().map(|cut| cut.3).collect(),
         };
-        add(&mut places, number, &sub)?;
+        visit(number, &sub)?;
         // The next one, the last dimension first.
-        let Some(at) = (0..rank).rev().find(|at| which[*at] + 1 < cuts[*at].len()) else { return Ok(places) };
+        let Some(at) = (0..rank).rev().find(|at| which[*at] + 1 < cuts[*at].len()) else { return Ok(()) };
         which[at] += 1;
         which[at + 1..].fill(0);
     }

@@ -3,8 +3,9 @@
 use aqueduct_file::Request;
 use aqueduct_file::layout::Pattern;
 
+use super::filtered_write::WrittenChunks;
 use crate::error::Result;
-use crate::hdf5::file::{ChunksByDataset, Hdf5File};
+use crate::hdf5::file::Hdf5File;
 use crate::merge::MergedRegions;
 
 /// Bytes of a write: those that a pattern has in memory, which has been checked to hold them.
@@ -36,7 +37,7 @@ pub struct Hdf5WriteRequest<'q> {
     pub(super) file: &'q Hdf5File,
     pub(super) request: Request<Vec<u8>>,
     pub(super) written: Vec<(usize, u64)>,
-    pub(super) filtered: ChunksByDataset,
+    pub(super) filtered: WrittenChunks,
 }
 
 impl Hdf5WriteRequest<'_> {

@@ -4,6 +4,7 @@ use aqueduct_object::{Object, encode};
 
 use super::chunk_table::ChunkFilter;
 use super::datatype::Datatype;
+use super::tree::Dataset;
 use crate::hdf5::filters::chunk_encode::filter_id;
 
 /// Compression of the chunks of a dataset.
@@ -59,6 +60,50 @@ impl Hdf5DatasetOptions {
         Self::default()
     }
 
+    /// As an existing dataset is stored: its chunks, compression, checksum and fill value. Compression that is not written here, such as LZF, becomes
+    /// deflate.
+    ///
+    /// ```
+    /// use aqueduct_comm::Launch;
+    /// use aqueduct_formats::hdf5::{Hdf5Compression, Hdf5CreateOptions, Hdf5DatasetOptions};
+    ///
+    /// Launch::threads(1).run(|world| {
+    ///     let mut file = Hdf5CreateOptions::new().replace().create(world, "memfs:like.h5")?;
+    ///     let options = Hdf5DatasetOptions::new().chunk(&[16]).compress(Hdf5Compression::Deflate(6));
+    ///     let first = file.define(|file| file.dataset_with::<f32>("/first", &[64], &options))?;
+    ///     assert_eq!(Hdf5DatasetOptions::like(file.describe(first)?), options);
+    ///     file.close()
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn like(dataset: &Dataset) -> Self {
+        let filter = |id: u16| dataset.filters().iter().find(|filter| filter.id == id);
+        let level = |filter: &ChunkFilter| filter.parameters.first().copied().unwrap_or(4);
+        let plain = [filter_id::SHUFFLE, filter_id::FLETCHER32];
+        let other = dataset.filters().iter().any(|filter| !plain.contains(&filter.id));
+        let compression = match (filter(filter_id::DEFLATE), filter(filter_id::ZSTD)) {
+            (Some(deflate), _) => Some(Hdf5Compression::Deflate(level(deflate))),
+            (None, Some(zstd)) => Some(Hdf5Compression::Zstd(level(zstd))),
+            (None, None) => other.then(Hdf5Compression::default),
+        };
+        let is_own = filter(filter_id::DEFLATE).or_else(|| filter(filter_id::ZSTD)).is_some();
+        Self {
+            chunk: dataset.chunk().map(<[u64]>::to_vec),
+            extendible: dataset.extendible,
+            compression,
+            // Elements of one byte are never shuffled.
+            unshuffled: is_own && filter(filter_id::SHUFFLE).is_none() && dataset.datatype.size() > 1,
+            checksum: filter(filter_id::FLETCHER32).is_some(),
+            fill: if dataset.has_fill_value() { dataset.fill_value() } else { Vec::new() },
+            unallocated: false,
+        }
+    }
+
+    /// The shape of chunks, if there are any.
+    pub fn chunk_shape(&self) -> Option<&[u64]> {
+        self.chunk.as_deref()
+    }
+
     /// In chunks of this shape. A rank that writes whole chunks exchanges nothing with others.
     #[doc(alias = "H5Pset_chunk")]
     #[must_use]
@@ -103,6 +148,13 @@ impl Hdf5DatasetOptions {
     #[must_use]
     pub fn fill_value<T: Object>(mut self, value: &T) -> Self {
         self.fill = encode(value);
+        self
+    }
+
+    /// The same by the bytes of the value.
+    #[must_use]
+    pub fn fill_bytes(mut self, bytes: &[u8]) -> Self {
+        self.fill = bytes.to_vec();
         self
     }
 

@@ -110,6 +110,11 @@ impl Dataset {
         }
     }
 
+    /// Whether it has a fill value other than zeros.
+    pub(crate) fn has_fill_value(&self) -> bool {
+        !self.fill.is_empty()
+    }
+
     /// The value of elements that were never written, as a program gets it.
     pub fn fill_value(&self) -> Vec<u8> {
         let size = self.datatype.size() as usize;

@@ -1,6 +1,8 @@
 //! The objects of a file: walks over all groups and describes what is in them.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use super::attribute_decode::{AttributeReader, StoredReferences};
 use super::byte_cursor::Decoded;
@@ -24,6 +26,8 @@ const DEEPEST: usize = 512;
 const SHORTEST_LINK: u64 = 8;
 /// The most soft links that are followed one after another.
 const MOST_SOFT_LINKS: usize = 16;
+/// How many links of groups are kept, unless one group has more.
+const MOST_KEPT_LINKS: usize = 1 << 17;
 
 /// What a file contains.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +56,7 @@ pub(crate) fn read(source: &mut MetadataSource<'_>) -> Decoded<FileContents> {
         paths: HashMap::new(),
         references: Vec::new(),
         soft_links: 0,
+        groups: RefCell::default(),
     };
     walk.object(superblock.root, "/", &mut Vec::new())?;
     walk.resolve_references();
@@ -78,6 +83,30 @@ struct ObjectWalk<'s, 'f> {
     references: Vec<(String, String, StoredReferences)>,
     /// How many soft links lead to the object that is read.
     soft_links: usize,
+    groups: RefCell<GroupCache>,
+}
+
+/// The links of a group by their names; none if the object is no group.
+type SharedLinks = Option<Rc<BTreeMap<String, LinkTarget>>>;
+
+/// The links of groups that were read, by the addresses of the groups: soft links lead to the same groups again and again.
+#[derive(Default)]
+struct GroupCache {
+    groups: HashMap<u64, SharedLinks>,
+    /// How many links all of them have.
+    links: usize,
+}
+
+impl GroupCache {
+    fn insert(&mut self, address: u64, links: &SharedLinks) {
+        let count = 1 + links.as_ref().map_or(0, |links| links.len());
+        if self.links + count > MOST_KEPT_LINKS {
+            *self = Self::default();
+        }
+        if self.groups.insert(address, links.clone()).is_none() {
+            self.links += count;
+        }
+    }
 }
 
 impl ObjectWalk<'_, '_> {
@@ -94,7 +123,7 @@ impl ObjectWalk<'_, '_> {
             )));
         }
         let header = object_header::read(self.source, address).map_err(at)?;
-        let links = group_links::read(self.source, &header).map_err(at)?;
+        let links = self.links_of(address, &header).map_err(at)?;
         let is_dataset = header.find(message::DATA_LAYOUT).is_some();
         if links.is_none() && !is_dataset {
             // A committed datatype; a root without links is an empty group.
@@ -114,7 +143,7 @@ impl ObjectWalk<'_, '_> {
             return Ok(());
         }
         above.push(address);
-        for (name, target) in links.unwrap_or_default() {
+        for (name, target) in links.iter().flat_map(|links| links.iter()) {
             let inner = format!("{}/{name}", path.trim_end_matches('/'));
             if absolute(&inner).as_deref() != Some(inner.as_str()) {
                 return Err(format!("{inner:?}: a name that is no name of an object"));
@@ -125,12 +154,12 @@ impl ObjectWalk<'_, '_> {
         Ok(())
     }
 
-    fn link(&mut self, target: LinkTarget, path: &str, above: &mut Vec<u64>) -> Decoded<()> {
+    fn link(&mut self, target: &LinkTarget, path: &str, above: &mut Vec<u64>) -> Decoded<()> {
         match target {
-            LinkTarget::Hard(address) => self.object(address, path, above),
+            LinkTarget::Hard(address) => self.object(*address, path, above),
             LinkTarget::Soft(target) => {
-                let found = self.resolve(&target, above, MOST_SOFT_LINKS)?;
-                let link = Hdf5Link::Soft { target, resolved: found.is_some() };
+                let found = self.resolve(target, above, MOST_SOFT_LINKS)?;
+                let link = Hdf5Link::Soft { target: target.clone(), resolved: found.is_some() };
                 self.found.links.insert(path.to_owned(), link);
                 self.soft_links += 1;
                 let outcome = found.map_or(Ok(()), |address| self.object(address, path, above));
@@ -138,11 +167,12 @@ impl ObjectWalk<'_, '_> {
                 outcome
             }
             LinkTarget::External(file, target) => {
+                let (file, target) = (file.clone(), target.clone());
                 self.found.links.insert(path.to_owned(), Hdf5Link::External { file, target });
                 Ok(())
             }
             LinkTarget::UserDefined(class) => {
-                self.found.links.insert(path.to_owned(), Hdf5Link::UserDefined { class });
+                self.found.links.insert(path.to_owned(), Hdf5Link::UserDefined { class: *class });
                 Ok(())
             }
         }
@@ -158,14 +188,37 @@ impl ObjectWalk<'_, '_> {
         }
     }
 
+    /// The links of a group whose header was read.
+    fn links_of(&self, address: u64, header: &ObjectHeader) -> Decoded<SharedLinks> {
+        if let Some(known) = self.groups.borrow().groups.get(&address) {
+            return Ok(known.clone());
+        }
+        let links = group_links::read(self.source, header)?.map(Rc::new);
+        if links.is_some() {
+            self.groups.borrow_mut().insert(address, &links);
+        }
+        Ok(links)
+    }
+
+    /// The links of the group at an address.
+    fn links_at(&self, address: u64) -> Decoded<SharedLinks> {
+        if let Some(known) = self.groups.borrow().groups.get(&address) {
+            return Ok(known.clone());
+        }
+        let links = self.links_of(address, &object_header::read(self.source, address)?)?;
+        if links.is_none() {
+            self.groups.borrow_mut().insert(address, &links);
+        }
+        Ok(links)
+    }
+
     /// The object of a path, from the root or from the innermost of these groups; none if there is none.
     fn resolve(&self, path: &str, above: &[u64], most: usize) -> Decoded<Option<u64>> {
         let mut groups = if path.starts_with('/') { vec![self.root] } else { above.to_vec() };
         for name in path.split('/').filter(|name| !name.is_empty() && *name != ".") {
             let Some(group) = groups.last() else { return Ok(None) };
-            let header = object_header::read(self.source, *group)?;
-            let links = group_links::read(self.source, &header)?.unwrap_or_default();
-            match links.get(name) {
+            let links = self.links_at(*group)?;
+            match links.as_ref().and_then(|links| links.get(name)) {
                 Some(LinkTarget::Hard(address)) => groups.push(*address),
                 Some(LinkTarget::Soft(target)) if most > 0 => {
                     match self.resolve(target, &groups, most - 1)? {
