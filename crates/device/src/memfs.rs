@@ -63,6 +63,15 @@ struct MemHandle {
     file: Arc<MemFile>,
     read: bool,
     write: bool,
+    capacity: Arc<MemoryCapacity>,
+    /// What the handle takes of it.
+    overhead: u64,
+}
+
+impl Drop for MemHandle {
+    fn drop(&mut self) {
+        self.capacity.give(self.overhead);
+    }
 }
 
 impl MemFs {
@@ -78,7 +87,13 @@ impl MemFs {
         Self { files: Mutex::default(), capacity: Arc::new(MemoryCapacity::new(bytes)) }
     }
 
-    /// The bytes of data of all files.
+    /// With a limit of all memory that files take, that of their chunks, tables, names and handles included: for servers, whose clients
+    /// must not exceed it with small pieces or empty files.
+    pub fn with_memory_limit(bytes: u64) -> Self {
+        Self { files: Mutex::default(), capacity: Arc::new(MemoryCapacity::of_all_memory(bytes)) }
+    }
+
+    /// What all files take of the capacity or of the memory limit.
     pub fn used(&self) -> u64 {
         self.capacity.used()
     }
@@ -98,7 +113,9 @@ impl MemFs {
             Some(_) if options.is_exclusive() => Err(Error::new(Kind::AlreadyExists, Operation::Open, name)),
             Some(file) => Ok(Arc::clone(file)),
             None if options.is_create() => {
-                let store = SparseBytes::new(Arc::clone(&self.capacity));
+                let overhead = self.capacity.file_overhead(name.len());
+                self.take(overhead, name)?;
+                let store = SparseBytes::new(Arc::clone(&self.capacity), overhead);
                 let file = Arc::new(MemFile { bytes: store, locks: RangeLocks::default() });
                 files.insert(name.into(), Arc::clone(&file));
                 Ok(file)
@@ -106,13 +123,24 @@ impl MemFs {
             None => Err(Error::new(Kind::NotFound, Operation::Open, name)),
         }
     }
+
+    /// Takes memory for a file or a handle.
+    fn take(&self, bytes: u64, name: &OsStr) -> Result<()> {
+        if self.capacity.take_all(bytes) {
+            return Ok(());
+        }
+        let error = Error::new(Kind::NoSpace, Operation::Open, name);
+        Err(error.advise("delete or close files of this memfs, or give it more memory"))
+    }
 }
 
 impl Device for MemFs {
     fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         name::check(name, Operation::Open)?;
         options.check(name)?;
-        let file = self.find_or_create(name, options)?;
+        let overhead = self.capacity.file_overhead(name.len());
+        self.take(overhead, name)?;
+        let file = self.find_or_create(name, options).inspect_err(|_| self.capacity.give(overhead))?;
         if options.is_truncate() {
             file.bytes.set_len(0);
         }
@@ -121,6 +149,8 @@ impl Device for MemFs {
             file,
             read: options.is_read(),
             write: options.is_write(),
+            capacity: Arc::clone(&self.capacity),
+            overhead,
         }))
     }
 
@@ -273,5 +303,32 @@ mod tests {
         let mut bytes = [9; 4];
         assert_eq!(file.read_at(i64::MAX as u64 - 4, &mut bytes).unwrap(), 4);
         assert_eq!(bytes, [0; 4]);
+    }
+
+    #[test]
+    fn a_memory_limit_counts_tables_names_and_handles() {
+        let memory = MemFs::with_memory_limit(1 << 20);
+        let file = create(&memory, "a");
+        let empty = memory.used();
+        assert!(empty > 0);
+        let pieces: Vec<Segment<'_>> = (0..1000).map(|at| Segment::new(at << 20, b"x")).collect();
+        let error = file.write(&pieces).unwrap_err();
+        assert_eq!(error.kind(), Kind::NoSpace);
+        assert!((200..256).contains(&error.transferred()), "each takes 4 KiB and its place: {error}");
+        assert!(memory.used() <= 1 << 20);
+        file.set_len(0).unwrap();
+        assert_eq!(memory.used(), empty);
+        file.write_at(1, b"abc").unwrap();
+        file.set_len(2).unwrap();
+        file.write_at(4000, &[1; 5000]).unwrap();
+        let outcome = (0..2000).try_for_each(|number| {
+            let options = DeviceOpenOptions::read_write().create(true);
+            memory.open(format!("{number}").as_ref(), &options).map(drop)
+        });
+        assert_eq!(kind(outcome), Some(Kind::NoSpace));
+        drop(file);
+        memory.delete("a".as_ref()).unwrap();
+        (0..2000).for_each(|number| drop(memory.delete(format!("{number}").as_ref())));
+        assert_eq!(memory.used(), 0);
     }
 }

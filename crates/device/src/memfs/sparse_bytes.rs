@@ -4,6 +4,7 @@
 //! a chunk and changing the length hold the table exclusively, so that truncation and copies exclude each other.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -23,6 +24,8 @@ pub(super) struct SparseBytes {
     chunks: RwLock<Chunks>,
     len: AtomicU64,
     capacity: Arc<MemoryCapacity>,
+    /// What the file takes besides its chunks; given back with it.
+    overhead: u64,
 }
 
 /// The part of an access that falls into one chunk.
@@ -41,8 +44,9 @@ impl ChunkSpan {
 }
 
 impl SparseBytes {
-    pub(super) fn new(budget: Arc<MemoryCapacity>) -> Self {
-        Self { chunks: RwLock::default(), len: AtomicU64::new(0), capacity: budget }
+    /// An empty file, for which `overhead` was taken from the capacity.
+    pub(super) fn new(capacity: Arc<MemoryCapacity>, overhead: u64) -> Self {
+        Self { chunks: RwLock::default(), len: AtomicU64::new(0), capacity, overhead }
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -76,7 +80,9 @@ impl SparseBytes {
                 let span = ChunkSpan::first(offset, segment.bytes.len() - written);
                 let Some(chunk) = chunks.get(&span.chunk) else {
                     drop(chunks);
-                    alone(&self.chunks).entry(span.chunk).or_default();
+                    if !self.add_chunk(span.chunk) {
+                        return done;
+                    }
                     chunks = shared(&self.chunks);
                     continue;
                 };
@@ -94,18 +100,43 @@ impl SparseBytes {
         done
     }
 
+    /// Adds an empty chunk unless there is one; false if there is no memory for it.
+    fn add_chunk(&self, number: u64) -> bool {
+        let overhead = self.capacity.chunk_overhead();
+        if !self.capacity.take_all(overhead) {
+            return false;
+        }
+        match alone(&self.chunks).entry(number) {
+            Entry::Vacant(place) => {
+                place.insert(Chunk::default());
+            }
+            Entry::Occupied(_) => self.capacity.give(overhead),
+        }
+        true
+    }
+
     /// Writes into a chunk as much as the budget allows and says how much that was.
     fn write_chunk(&self, chunk: &Chunk, start: usize, bytes: &[u8]) -> usize {
         let mut kept = alone(chunk);
-        let growth = (start + bytes.len()).saturating_sub(kept.len());
-        let granted = self.capacity.take(growth as u64) as usize;
-        let end = start + bytes.len() - (growth - granted);
+        let before = self.capacity.allocated(kept.len());
+        let growth = self.capacity.allocated(start + bytes.len()).saturating_sub(before) as u64;
+        let granted = self.capacity.take(growth);
+        // What was granted of a unit that is not complete cannot be used.
+        let usable = granted - granted % self.capacity.allocated(1) as u64;
+        self.capacity.give(granted - usable);
+        let end = if usable == growth { start + bytes.len() } else { (before as u64 + usable) as usize };
         if end <= start {
-            self.capacity.give(granted as u64);
+            self.capacity.give(usable);
             return 0;
         }
         let bytes = &bytes[..end - start];
-        reserve(&mut kept, end);
+        if self.capacity.counts_all() {
+            let room = self.capacity.allocated(end);
+            let len = kept.len();
+            kept.reserve_exact(room.saturating_sub(len));
+        } else {
+            reserve(&mut kept, end);
+        }
         if kept.len() < start {
             kept.resize(start, 0);
         }
@@ -119,22 +150,30 @@ impl SparseBytes {
         let mut chunks = alone(&self.chunks);
         let first = len.div_ceil(CHUNK as u64);
         let cut = chunks.split_off(&first);
-        let mut freed = held(&cut);
+        let mut freed = self.held(&cut);
         if let Some(last) = chunks.get(&(len / CHUNK as u64)) {
             let mut last = alone(last);
             let keep = last.len().min((len % CHUNK as u64) as usize);
-            freed += (last.len() - keep) as u64;
+            freed += (self.capacity.allocated(last.len()) - self.capacity.allocated(keep)) as u64;
             last.truncate(keep);
-            last.shrink_to_fit();
+            last.shrink_to(self.capacity.allocated(keep));
         }
         self.capacity.give(freed);
         self.len.store(len, Ordering::Release);
+    }
+
+    /// How much of the capacity chunks take.
+    fn held(&self, chunks: &Chunks) -> u64 {
+        let of_chunk = |chunk: &Chunk| {
+            self.capacity.allocated(shared(chunk).len()) as u64 + self.capacity.chunk_overhead()
+        };
+        chunks.values().map(of_chunk).sum()
     }
 }
 
 impl Drop for SparseBytes {
     fn drop(&mut self) {
-        self.capacity.give(held(&shared(&self.chunks)));
+        self.capacity.give(self.overhead + self.held(&shared(&self.chunks)));
     }
 }
 
@@ -161,11 +200,6 @@ fn reserve(kept: &mut Vec<u8>, end: usize) {
     }
 }
 
-/// How many bytes of data the chunks hold.
-fn held(chunks: &Chunks) -> u64 {
-    chunks.values().map(|chunk| shared(chunk).len() as u64).sum()
-}
-
 fn shared<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -179,7 +213,7 @@ mod tests {
     use super::*;
 
     fn store() -> SparseBytes {
-        SparseBytes::new(Arc::new(MemoryCapacity::default()))
+        SparseBytes::new(Arc::new(MemoryCapacity::default()), 0)
     }
 
     #[test]
