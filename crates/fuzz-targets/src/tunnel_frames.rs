@@ -3,7 +3,7 @@
 use aqueduct_tunnel::wire::answer::{Answer, WireError};
 use aqueduct_tunnel::wire::frame::{FrameHead, HEAD};
 use aqueduct_tunnel::wire::greeting::{ClientHello, ClientProof, GreetingResult, ServerHello};
-use aqueduct_tunnel::wire::request::{OpenFlags, TunnelRequest};
+use aqueduct_tunnel::wire::request::{OpenFlags, OpenRole, TunnelRequest};
 use aqueduct_tunnel::wire::strips::WireStrip;
 
 use crate::FuzzTarget;
@@ -69,13 +69,22 @@ fn seeds() -> Vec<Vec<u8>> {
             flags,
             permissions: 0o644,
             stripe: 1 << 20,
-            part: Some([3; 16]),
+            role: OpenRole::Part { id: [3; 16], owner: [4; 16] },
         },
         TunnelRequest::Read { handle: 3, strips: strips.clone() },
         TunnelRequest::Write { handle: 300, strips },
-        TunnelRequest::Lock { handle: 1, ticket: 2, start: 0, end: u64::MAX, exclusive: true, wait: true },
+        TunnelRequest::Lock {
+            handle: 1,
+            ticket: 2,
+            start: 0,
+            end: u64::MAX,
+            exclusive: true,
+            wait: true,
+            known: 3,
+        },
         TunnelRequest::List { prefix: b"r".to_vec(), after: b"ra".to_vec() },
         TunnelRequest::Delete { name: b"a".to_vec(), part: None },
+        TunnelRequest::Evict { id: [3; 16], owners: vec![[5; 16]; 2] },
     ];
     let frame = |operation: u8, descriptor: Vec<u8>| {
         let head = FrameHead::new(operation, 0, 1, &descriptor, 0).encode();
@@ -90,7 +99,10 @@ fn seeds() -> Vec<Vec<u8>> {
         })
         .collect();
     let mut descriptor = Vec::new();
-    Answer::Transferred { bytes: 1 << 18, end: 1 << 40 }.encode(&mut descriptor);
+    Answer::Transferred { bytes: 1 << 18, end: 1 << 40, generation: 2 }.encode(&mut descriptor);
     seeds.push(frame(4, descriptor));
+    let mut descriptor = Vec::new();
+    Answer::Lock { granted: true, evicted: vec![[5; 16]] }.encode(&mut descriptor);
+    seeds.push(frame(10, descriptor));
     seeds
 }

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,6 +39,8 @@ pub struct Membership {
     pub key: Key,
     /// Keeps the place; removed when the server ends.
     claim: PathBuf,
+    /// Locked as long as the server lives: the claim of one that was killed is free.
+    _lock: fs::File,
 }
 
 /// A complete set.
@@ -79,6 +81,28 @@ fn write_words(path: &Path, words: &[&str], exclusive: bool) -> io::Result<()> {
     linked
 }
 
+/// Takes a place of a set: the lock of its file, which ends with its server; none if another server has it.
+fn claim(path: &Path) -> io::Result<Option<fs::File>> {
+    loop {
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Ok(None),
+            Err(fs::TryLockError::Error(error)) => {
+                return Err(invalid(
+                    path,
+                    format!("the file system has no locks ({error}); name another folder"),
+                ));
+            }
+        }
+        // A server that has just ended may have removed the file before it was locked.
+        let is_same = |stat: fs::Metadata| file.metadata().is_ok_and(|locked| locked.ino() == stat.ino());
+        if fs::metadata(path).is_ok_and(is_same) {
+            return Ok(Some(file));
+        }
+    }
+}
+
 impl Membership {
     /// Joins the set of a folder, or makes one of `count` servers. The place is the given one or the first free one.
     pub fn join(folder: &Path, count: u16, index: Option<u16>) -> io::Result<Self> {
@@ -103,24 +127,27 @@ impl Membership {
         }
         let key = Key::read_or_create(&folder.join(KEY))?;
         let place = |index: u16| folder.join(format!("{index}.claim"));
-        let claim =
-            |index: u16| fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(place(index));
-        let index = match index {
-            // Given by a launcher: a server that is restarted takes its place again.
+        let (index, lock) = match index {
             Some(index) => {
-                let _ = claim(index);
-                index
+                let lock = claim(&place(index))?.ok_or_else(|| {
+                    invalid(folder, format!("place {index} of the set is taken by a server that runs"))
+                })?;
+                (index, lock)
             }
-            None => (0..count).find(|index| claim(*index).is_ok()).ok_or_else(|| {
-                invalid(
-                    folder,
-                    format!(
-                        "all {count} places of the set are taken; remove the folder if its servers have ended"
-                    ),
-                )
-            })?,
+            None => {
+                let mut free = None;
+                for index in 0..count {
+                    free = claim(&place(index))?.map(|lock| (index, lock));
+                    if free.is_some() {
+                        break;
+                    }
+                }
+                free.ok_or_else(|| {
+                    invalid(folder, format!("all {count} places of the set are taken by servers that run"))
+                })?
+            }
         };
-        Ok(Self { folder: folder.into(), set, index, count, key, claim: place(index) })
+        Ok(Self { folder: folder.into(), set, index, count, key, claim: place(index), _lock: lock })
     }
 
     /// Announces the address of this server.
@@ -200,7 +227,12 @@ mod tests {
         assert_eq!(set.key, one.key);
         other.leave();
         assert!(read_when_complete(folder, Duration::ZERO).is_err());
+        drop(other);
         assert_eq!(Membership::join(folder, 2, Some(1)).unwrap().index, 1);
+        // Killed servers leave their files, and their places are free.
+        assert!(folder.join("1.claim").exists());
+        assert_eq!(Membership::join(folder, 2, None).unwrap().index, 1);
+        assert!(Membership::join(folder, 2, Some(0)).unwrap_err().to_string().contains("taken"));
         assert!(Membership::join(folder, 2, Some(2)).is_err());
         fs::write(folder.join("0.server"), "{").unwrap();
         assert_eq!(read(folder).unwrap_err().kind(), ErrorKind::InvalidData);

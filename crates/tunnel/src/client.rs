@@ -3,6 +3,7 @@
 mod connection;
 mod device;
 mod handle;
+mod known_end;
 mod link;
 mod name;
 mod placement;

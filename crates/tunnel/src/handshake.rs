@@ -54,7 +54,8 @@ fn before_proof<const N: usize>(bytes: &[u8; N]) -> &[u8] {
     &bytes[..N - 32]
 }
 
-/// Greets a server; returns which one it is, and whether it knows the session.
+/// Greets a server; returns which one it is, and whether it knows the session. A server that has no room for a connection is an error of
+/// the kind `QuotaExceeded`.
 pub(crate) fn greet_server(
     socket: &mut Socket,
     key: Option<&Key>,
@@ -87,10 +88,12 @@ pub(crate) fn greet_server(
             Ok(GreetedServer { identity: server.identity, resumed, silence })
         }
         GreetingResult::Refused(text) => Err(denied(text)),
+        GreetingResult::Busy(text) => Err(io::Error::new(ErrorKind::QuotaExceeded, text)),
     }
 }
 
-/// Greets a client; `admit` decides about a client that has proven the key, and says whether the session is known.
+/// Greets a client; `admit` decides about a client that has proven the key, and says whether the session is known. Whom it refuses may come
+/// again.
 pub(crate) fn greet_client<T>(
     socket: &mut Socket,
     key: Option<&Key>,
@@ -115,18 +118,19 @@ pub(crate) fn greet_client<T>(
     let outcome = if key.is_proven(ProofRole::Client, &[&hello, &answer, before_proof(&bytes)], &proof.proof)
     {
         admit(ClientIdentity { session: proof.session, slot: proof.slot, name: proof.name })
+            .map_err(GreetingResult::Busy)
     } else {
         std::thread::sleep(REFUSAL_DELAY);
-        Err("the client does not have the key of this server".into())
+        Err(GreetingResult::Refused("the client does not have the key of this server".into()))
     };
     match outcome {
         Ok((admitted, resumed)) => {
             socket.write_all(&GreetingResult::Accepted { resumed }.encode())?;
             Ok(admitted)
         }
-        Err(text) => {
-            socket.write_all(&GreetingResult::Refused(text.clone()).encode())?;
-            Err(denied(text))
+        Err(result) => {
+            socket.write_all(&result.encode())?;
+            Err(denied(format!("{result:?}")))
         }
     }
 }

@@ -13,7 +13,7 @@
 //! let name = format!("tunnel:{socket}/run7");
 //! let file = aqueduct_device::open(&name, &DeviceOpenOptions::read_write().create(true))?;
 //! file.write_at(1 << 30, b"far away")?;
-//! assert_eq!(server.status().used, 8);
+//! assert!((8..1 << 20).contains(&server.status().used), "the gap takes no memory");
 //! file.close()?;
 //! aqueduct_device::delete(&name)?;
 //! assert_eq!(server.stop(Duration::ZERO, &|| false).dropped, []);
@@ -25,7 +25,7 @@
 //! * Files survive the death of their clients, not that of a server, unless it keeps them in a folder ([`ServerOptions::store`]).
 //! * Counts are exact prefixes of the list, with several servers too. Holes are zeros.
 //! * Locks exclude clients on all machines. They are released when their client gives no sign of life; what it had under way is then
-//!   ended first, and its later accesses are refused.
+//!   ended first, on all servers of the file, and its later accesses are refused.
 //! * A server that is gone is an error of kind `Disconnected` that names it, within `silence` (10 s). Nothing hangs.
 //! * A server never takes more memory than it was given.
 //!

@@ -4,9 +4,11 @@
 //! completely and its checksum is checked before it touches a file, and no lock of a file is held while a client is waited for: a client that
 //! stops disturbs nobody. A thread ends sessions that give no sign of life.
 
+mod buffer_memory;
 mod connection;
 mod file_table;
 mod folder;
+mod greetings;
 mod lock_table;
 mod operation;
 mod session;
@@ -14,8 +16,9 @@ mod session;
 use std::fmt;
 use std::io;
 use std::net::TcpListener;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -27,21 +30,20 @@ use crate::key::{Key, random};
 use crate::socket::{Address, Socket};
 use crate::wire::answer::{ListedFile, ServerStatus};
 use crate::wire::greeting::ServerIdentity;
+use buffer_memory::BufferMemory;
 use file_table::FileTable;
 use folder::StoreFolder;
+use greetings::GreetingQueue;
 use session::SessionTable;
-
-/// Connections that have not proven the key yet.
-const MOST_UNPROVEN: usize = 64;
 
 /// The stack of a thread of a connection.
 const STACK: usize = 256 << 10;
 
-/// Memory of a connection that is busy: a payload and a descriptor.
-const CONNECTION_MEMORY: u64 = 320 << 10;
+/// What buffers of connections take at most: that of 4096 connections that are busy at the same time.
+const MOST_BUFFERS: u64 = 4096 * (320 << 10);
 
 /// How a server works.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ServerOptions {
     /// Where it listens; port 0 is any free one.
     pub listen: Vec<Address>,
@@ -49,6 +51,8 @@ pub struct ServerOptions {
     pub memory: u64,
     /// Files are in this folder instead, in the page cache of the system, which writes them back.
     pub store: Option<PathBuf>,
+    /// Files are on this device instead, alone on it, with their names. They are not taken for durable.
+    pub device: Option<Arc<dyn Device>>,
     /// The key; without it only Unix sockets can be used.
     pub key: Option<Key>,
     /// The set that it belongs to: random, alone in it, by default.
@@ -69,6 +73,7 @@ impl Default for ServerOptions {
             listen: vec![Address::Tcp("127.0.0.1".into(), 0)],
             memory: aqueduct_device::available_memory() / 2,
             store: None,
+            device: None,
             key: None,
             set: random(),
             index: 0,
@@ -76,6 +81,12 @@ impl Default for ServerOptions {
             silence: Duration::from_secs(10),
             connections: 4096,
         }
+    }
+}
+
+impl fmt::Debug for ServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions").field("listen", &self.listen).finish_non_exhaustive()
     }
 }
 
@@ -90,9 +101,11 @@ struct ServerState {
     start: Instant,
     stopping: AtomicBool,
     closed: AtomicBool,
+    buffers: BufferMemory,
+    greetings: Arc<GreetingQueue>,
     connections: AtomicUsize,
-    unproven: AtomicUsize,
     refused: AtomicU64,
+    requests: AtomicU64,
     written: AtomicU64,
     read: AtomicU64,
 }
@@ -113,6 +126,8 @@ pub struct StopReport {
     pub written: u64,
     /// Whether files of clients were still open.
     pub interrupted: bool,
+    /// Why files of a folder may not be durable.
+    pub sync_failure: Option<String>,
 }
 
 impl fmt::Debug for TunnelServer {
@@ -136,10 +151,7 @@ impl Listener {
                 Ok((Self::Tcp(listener), Address::Tcp(host.clone(), port)))
             }
             Address::Unix(path) => {
-                // What a server that was killed has left; a living one answers.
-                if Socket::connect(address, Duration::ZERO).is_err() {
-                    let _ = std::fs::remove_file(path);
-                }
+                remove_dead_socket(path);
                 Ok((Self::Unix(UnixListener::bind(path).map_err(named)?), address.clone()))
             }
         }
@@ -153,11 +165,30 @@ impl Listener {
     }
 }
 
+/// Removes the path of a socket, unless it is another file now.
+fn remove_socket(path: &Path) {
+    if std::fs::symlink_metadata(path).is_ok_and(|stat| stat.file_type().is_socket()) {
+        // It may be gone already.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Removes the socket that a server that was killed has left. A server that lives answers; another file is not ours.
+fn remove_dead_socket(path: &Path) {
+    let connected = Socket::connect(&Address::Unix(path.into()), Duration::ZERO);
+    if connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+        remove_socket(path);
+    }
+}
+
 impl TunnelServer {
     /// Starts a server; returns when clients can connect.
     pub fn start(options: ServerOptions) -> io::Result<Self> {
         if options.key.is_none() && options.listen.iter().any(|address| matches!(address, Address::Tcp(..))) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a server on TCP needs a key"));
+        }
+        if options.store.is_some() && options.device.is_some() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "files are in a folder or on a device"));
         }
         let listeners: Vec<_> = options.listen.iter().map(Listener::bind).collect::<io::Result<_>>()?;
         let state = Arc::new(ServerState::new(options)?);
@@ -203,13 +234,16 @@ impl TunnelServer {
         let open = state.sessions.open_files();
         for file in &open {
             // The error is that of a later sync of the client, which it will not get: the report says that the file was interrupted.
-            let _ = file.handle.sync(SyncScope::Data);
+            let _ = file.handle().map(|handle| handle.map(|handle| handle.sync(SyncScope::Data)));
         }
         let interrupted = !open.is_empty();
         drop(open);
         self.shut_down();
+        // Files that are no longer open, too.
+        let synced = state.folder.as_ref().map_or(Ok(()), |folder| folder.sync());
         let dropped = if state.memory.is_some() { state.files.contents() } else { Vec::new() };
-        StopReport { dropped, written: state.written.load(Ordering::Relaxed), interrupted }
+        let sync_failure = synced.err().map(|error| error.to_string());
+        StopReport { dropped, written: state.written.load(Ordering::Relaxed), interrupted, sync_failure }
     }
 
     /// Ends all sessions and threads.
@@ -227,7 +261,7 @@ impl TunnelServer {
             };
             let _ = Socket::connect(&local, Duration::from_secs(1));
             if let Address::Unix(path) = address {
-                let _ = std::fs::remove_file(path);
+                remove_socket(path);
             }
         }
         state.sessions.end_all(&state.files);
@@ -251,12 +285,13 @@ impl ServerState {
         let mut memory = None;
         let folder =
             options.store.as_ref().map(|folder| StoreFolder::new(folder).map(Arc::new)).transpose()?;
-        let device: Arc<dyn Device> = match &folder {
-            Some(folder) => Arc::clone(folder) as Arc<dyn Device>,
-            None => {
-                let buffers = (options.memory / 8).min(options.connections as u64 * CONNECTION_MEMORY);
+        let buffers = (options.memory / 8).min(MOST_BUFFERS);
+        let device: Arc<dyn Device> = match (&folder, &options.device) {
+            (Some(folder), _) => Arc::clone(folder) as Arc<dyn Device>,
+            (None, Some(device)) => Arc::clone(device),
+            (None, None) => {
                 let limit = options.memory - buffers;
-                let device = Arc::new(MemFs::with_capacity(limit));
+                let device = Arc::new(MemFs::with_memory_limit(limit));
                 memory = Some((Arc::clone(&device), limit));
                 device
             }
@@ -270,8 +305,10 @@ impl ServerState {
             start: Instant::now(),
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            buffers: BufferMemory::new(buffers),
+            greetings: Arc::default(),
             connections: AtomicUsize::new(0),
-            unproven: AtomicUsize::new(0),
+            requests: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             written: AtomicU64::new(0),
             read: AtomicU64::new(0),
@@ -297,6 +334,7 @@ impl ServerState {
             read: self.read.load(Ordering::Relaxed),
             uptime: self.start.elapsed().as_millis() as u64,
             refused: self.refused.load(Ordering::Relaxed),
+            requests: self.requests.load(Ordering::Relaxed),
         }
     }
 }
@@ -321,20 +359,12 @@ fn accept(state: &Arc<ServerState>, listener: &Listener) {
             thread::sleep(Duration::from_millis(10));
             continue;
         };
-        let most = state.options.connections + MOST_UNPROVEN;
-        let too_many = state.connections.load(Ordering::Acquire) >= most
-            || state.unproven.load(Ordering::Acquire) >= MOST_UNPROVEN;
-        if too_many {
-            state.refused.fetch_add(1, Ordering::Relaxed);
-            continue;
-        }
+        let Ok(greeting) = state.greetings.enter(&socket) else { continue };
         state.connections.fetch_add(1, Ordering::AcqRel);
-        state.unproven.fetch_add(1, Ordering::AcqRel);
         let counted = CountedConnection(Arc::clone(state));
         let thread = thread::Builder::new().name("connection".into()).stack_size(STACK);
-        if thread.spawn(move || connection::serve(&counted.0, socket)).is_err() {
-            state.unproven.fetch_sub(1, Ordering::AcqRel);
-        }
+        // If no thread can be started the socket is closed, and the client tries again.
+        let _ = thread.spawn(move || connection::serve(&counted.0, socket, greeting));
     }
 }
 

@@ -2,15 +2,20 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sendmsg,
+};
 
 use crate::wire::frame::{FrameHead, HEAD};
 
@@ -76,14 +81,16 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Connects within a time.
+    /// Connects within a time, that for finding the addresses of the host included.
     pub(crate) fn connect(address: &Address, time: Duration) -> io::Result<Self> {
+        let deadline = Instant::now() + time;
+        let left = || deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         match address {
-            Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path)?)),
+            Address::Unix(path) => connect_unix(path, deadline).map(Self::Unix),
             Address::Tcp(host, port) => {
                 let mut failure = io::Error::new(ErrorKind::NotFound, "the host has no address");
-                for address in (host.as_str(), *port).to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, time.max(Duration::from_millis(1))) {
+                for address in host_addresses(host, *port, left())? {
+                    match TcpStream::connect_timeout(&address, left()) {
                         Ok(stream) => return Ok(Self::Tcp(stream)),
                         Err(error) => failure = error,
                     }
@@ -161,6 +168,46 @@ impl Socket {
         }
         self.set_timeout(None)
     }
+}
+
+/// The addresses of a host within a time. A resolver cannot be interrupted: it is left to a thread of its own.
+fn host_addresses(host: &str, port: u16, time: Duration) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let (sender, receiver) = mpsc::channel();
+    let host = host.to_owned();
+    let resolve = move || {
+        let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        // Nobody waits any more if the time has passed.
+        let _ = sender.send(found);
+    };
+    thread::Builder::new().name("resolve".into()).spawn(resolve)?;
+    receiver.recv_timeout(time).unwrap_or_else(|_| {
+        Err(io::Error::new(ErrorKind::TimedOut, "no answer from the resolver of host names"))
+    })
+}
+
+/// Connects to a Unix socket until the deadline: a server that does not accept has a full queue at last.
+fn connect_unix(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    loop {
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Err(Errno::AGAIN) => {
+                return Err(io::Error::new(ErrorKind::TimedOut, "the server does not accept connections"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 impl AsFd for Socket {
@@ -264,15 +311,16 @@ impl FrameSocket {
         }
     }
 
-    /// Reads a head and its descriptor, and checks both.
-    pub(crate) fn read_head(
+    /// Reads a head and its descriptor, and checks both. `reserve` gives memory for the descriptor when the lengths are known.
+    pub(crate) fn read_head<'a>(
         &mut self,
-        descriptor: &mut Vec<u8>,
+        reserve: impl FnOnce(&FrameHead) -> &'a mut Vec<u8>,
         goes_on: &mut dyn FnMut(usize) -> bool,
     ) -> io::Result<FrameHead> {
         let mut bytes = [0; HEAD];
         self.read_exact(&mut bytes, goes_on)?;
         let head = FrameHead::decode(&bytes).map_err(invalid)?;
+        let descriptor = reserve(&head);
         descriptor.clear();
         descriptor.resize(head.descriptor, 0);
         self.read_exact(descriptor, &mut |done| goes_on(HEAD + done))?;
@@ -332,5 +380,26 @@ mod tests {
             let error = text.parse::<Address>().unwrap_err();
             assert!(error.contains("HOST:PORT"), "{error}");
         }
+    }
+
+    /// A server that is stopped accepts nothing; its queue is full after some connections.
+    #[test]
+    fn connecting_ends_although_nobody_accepts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let address = Address::Unix(path);
+        thread::spawn(move || {
+            let mut queued = Vec::new();
+            let failure = loop {
+                match Socket::connect(&address, Duration::from_millis(100)) {
+                    Ok(socket) => queued.push(socket),
+                    Err(error) => break error,
+                }
+            };
+            sender.send(failure.kind()).unwrap();
+        });
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(ErrorKind::TimedOut));
     }
 }

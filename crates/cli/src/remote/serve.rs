@@ -98,9 +98,12 @@ pub(crate) fn serve(arguments: &ServeMemoryArguments) -> Result<ExitCode> {
     for (name, bytes) in &report.dropped {
         println!("aqueduct serve: dropped {name} ({bytes} bytes)");
     }
+    if let Some(why) = &report.sync_failure {
+        println!("aqueduct serve: files of the folder may not be durable: {why}");
+    }
     let held: u64 = report.dropped.iter().map(|(_, bytes)| bytes).sum();
     println!("aqueduct serve: ended; {} bytes written by clients, {held} bytes dropped", report.written);
-    let whole = report.dropped.is_empty() && !report.interrupted;
+    let whole = report.dropped.is_empty() && !report.interrupted && report.sync_failure.is_none();
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

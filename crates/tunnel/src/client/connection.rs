@@ -86,7 +86,8 @@ impl Connection {
 
     /// Receives the answer of the request with this number.
     pub(super) fn receive(&mut self, number: u64, operation: u8) -> Result<Reply, TunnelCallError> {
-        let head = self.socket.read_head(&mut self.descriptor, &mut |_| false)?;
+        let descriptor = &mut self.descriptor;
+        let head = self.socket.read_head(|_| descriptor, &mut |_| false)?;
         if head.flags & ANSWER == 0 || head.number != number || head.operation != operation {
             return Err(invalid("an answer to another request").into());
         }

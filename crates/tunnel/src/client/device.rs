@@ -11,7 +11,7 @@ use super::name::{self, TunnelSettings};
 use super::placement::{Placement, first_server};
 use super::server_set::{ServerSet, unexpected_answer};
 use crate::wire::answer::Answer;
-use crate::wire::request::{OpenFlags, TunnelRequest};
+use crate::wire::request::{OpenFlags, OpenRole, TunnelRequest};
 
 /// Files in the memory of servers: `tunnel:HOST:PORT,…/FILE`.
 ///
@@ -48,27 +48,32 @@ impl Device for Tunnel {
             exclusive: options.is_exclusive(),
             truncate: options.is_truncate(),
         };
-        let open = |server: usize, part| {
+        let open = |server: usize, role| {
             let request = TunnelRequest::Open {
                 name: file.as_bytes().to_vec(),
                 flags,
                 permissions: options.get_permissions() & 0o7777,
                 stripe: self.settings.stripe,
-                part,
+                role,
             };
             match set.links[server].call(Operation::Open, &shown, &request)? {
                 Answer::Opened { handle, id, stripe, persistent } => Ok((handle, id, stripe, persistent)),
                 _ => Err(unexpected_answer(Operation::Open, &shown)),
             }
         };
-        let (first_handle, id, stripe, persistent) = open(first, None)?;
+        let (first_handle, id, stripe, persistent) = open(first, OpenRole::First { epochs: set.epochs() })?;
         let placement = Placement { servers: set.links.len(), first, stripe: stripe.max(1) };
-        let mut handle = TunnelHandle::new(shown.clone(), set.links.clone(), placement, flags, persistent);
+        let owner = set.links[first].session();
+        let mut handle =
+            TunnelHandle::new(shown.clone(), set.links.clone(), placement, flags, persistent, id);
         handle.add_part(first, first_handle);
         for server in (0..set.links.len()).filter(|server| *server != first) {
             // If this fails, dropping the handle closes the parts that are open.
-            let (part, ..) = open(server, Some(id))?;
+            let (part, ..) = open(server, OpenRole::Part { id, owner })?;
             handle.add_part(server, part);
+        }
+        if flags.truncate && set.links.len() > 1 {
+            handle.note_truncation()?;
         }
         Ok(Arc::new(handle))
     }

@@ -1,7 +1,7 @@
 //! An open file on servers.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use aqueduct_device::{
@@ -10,12 +10,14 @@ use aqueduct_device::{
 };
 
 use super::connection::{Connection, TunnelCallError};
+use super::known_end::{KnownEnd, PartEnds};
 use super::link::TunnelLink;
 use super::placement::{Placement, complete_prefix, prefix_inside};
 use super::server_set::unexpected_answer;
 use super::transfer::{self, TransferOutcome};
 use crate::wire::answer::Answer;
-use crate::wire::request::{OpenFlags, TunnelRequest};
+use crate::wire::greeting::SessionId;
+use crate::wire::request::{FileId, OpenFlags, TunnelRequest};
 
 /// Larger accesses of several servers have a thread for each of them.
 const SEQUENTIAL: u64 = 128 << 10;
@@ -28,6 +30,10 @@ pub(super) struct TunnelHandle {
     placement: Placement,
     flags: OpenFlags,
     persistent: bool,
+    id: FileId,
+    known_end: KnownEnd,
+    /// How many clients that have lost locks of this file are known, and ended on all servers.
+    evicted: Mutex<u64>,
 }
 
 /// Transfers the list of one server over a connection; the function gives the numbers of requests.
@@ -48,8 +54,11 @@ impl TunnelHandle {
         placement: Placement,
         flags: OpenFlags,
         persistent: bool,
+        id: FileId,
     ) -> Self {
-        Self { name, parts: vec![None; links.len()], links, placement, flags, persistent }
+        let (parts, known_end) = (vec![None; links.len()], KnownEnd::new(links.len()));
+        let evicted = Mutex::default();
+        Self { name, links, parts, placement, flags, persistent, id, known_end, evicted }
     }
 
     pub(super) fn add_part(&mut self, server: usize, handle: u64) {
@@ -68,7 +77,17 @@ impl TunnelHandle {
         self.parts[server].unwrap_or(0)
     }
 
+    /// A file with a part on a server that is lost is unusable, also where the other parts are.
+    fn check_servers(&self, operation: Operation) -> Result<()> {
+        let lost = self.links.iter().find_map(|link| Some((link, link.loss()?)));
+        match lost {
+            Some((link, why)) => Err(link.disconnected(operation, &self.name, why)),
+            None => Ok(()),
+        }
+    }
+
     fn call(&self, server: usize, operation: Operation, request: &TunnelRequest) -> Result<Answer> {
+        self.check_servers(operation)?;
         self.links[server].call(operation, &self.name, request)
     }
 
@@ -84,9 +103,17 @@ impl TunnelHandle {
     /// The end of the part of a server.
     fn end_of(&self, server: usize, operation: Operation) -> Result<u64> {
         match self.call(server, operation, &TunnelRequest::Len { handle: self.part(server) })? {
-            Answer::Transferred { end, .. } => Ok(end),
+            Answer::Transferred { end, generation, .. } => {
+                self.known_end.note(server, end, Some(generation));
+                Ok(end)
+            }
             _ => Err(unexpected_answer(operation, &self.name)),
         }
+    }
+
+    /// After a truncation on all servers: no client that has asked some of them before and others after it keeps what it has heard.
+    pub(super) fn note_truncation(&self) -> Result<()> {
+        self.call_all(Operation::SetLen, |handle| TunnelRequest::SetLen { handle, len: 0 })
     }
 
     fn check_len(&self, len: u64, operation: Operation) -> Result<()> {
@@ -101,6 +128,7 @@ impl TunnelHandle {
         list: &mut [(u64, B)],
         work: TransferWork<B>,
     ) -> Result<TransferOutcome> {
+        self.check_servers(operation)?;
         let (link, handle) = (&self.links[server], self.part(server));
         link.run(operation, &self.name, true, &mut |connection| {
             work(connection, handle, list, &mut || link.next_number())
@@ -144,13 +172,13 @@ impl TunnelHandle {
         operation: Operation,
         ranges: &[(u64, u64)],
         outcomes: Vec<(usize, Result<TransferOutcome>)>,
-    ) -> Result<Vec<Option<u64>>> {
+    ) -> Result<PartEnds> {
         let (mut done, mut ends) = (vec![0; self.links.len()], vec![None; self.links.len()]);
         let mut failure: Option<Error> = None;
         for (server, outcome) in outcomes {
             match outcome {
                 Ok(outcome) => {
-                    (done[server], ends[server]) = (outcome.done, Some(outcome.end));
+                    (done[server], ends[server]) = (outcome.done, Some((outcome.end, outcome.generation)));
                     if let Some(error) = outcome.error {
                         let address = self.links[server].address().to_string();
                         failure.get_or_insert(error.into_error(operation, &self.name, &address));
@@ -175,6 +203,12 @@ impl TunnelHandle {
     }
 }
 
+/// The bytes of a list, and the end of its last byte.
+fn extent_of<E: SegmentRange>(segments: &[E]) -> (u64, u64) {
+    let ranges = ranges_of(segments).into_iter();
+    ranges.fold((0, 0), |(bytes, end), (offset, len)| (bytes + len, end.max(offset + len)))
+}
+
 /// The ranges of a list that are not empty.
 fn ranges_of<E: SegmentRange>(segments: &[E]) -> Vec<(u64, u64)> {
     segments.iter().map(|segment| (segment.start(), segment.size())).filter(|(_, len)| *len > 0).collect()
@@ -191,33 +225,25 @@ impl Handle for TunnelHandle {
     fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
         self.allow(self.flags.read, Operation::Read)?;
         segment::check(segments, Operation::Read, &self.name)?;
-        // With several servers a part that ends early may be a hole: the length is needed to know which bytes are in the file.
-        let several = self.links.len() > 1;
-        let inside =
-            if several { Some(prefix_inside(ranges_of(segments).into_iter(), self.len()?)) } else { None };
-        let mut kept = segment::front_mut(segments, inside.unwrap_or(u64::MAX));
-        let segments = kept.as_mut_slice();
-        let ranges = ranges_of(segments);
-        let parts = segments.iter_mut().flat_map(|segment| {
-            let (mut offset, mut rest) = (segment.offset, &mut *segment.bytes);
-            let parts = self.placement.split(offset, rest.len() as u64);
-            parts
-                .map(|(server, len)| {
-                    let (part, later) = std::mem::take(&mut rest).split_at_mut(len as usize);
-                    let start = offset;
-                    (rest, offset) = (later, offset + len);
-                    (server, start, part)
-                })
-                .collect::<Vec<_>>()
-        });
-        let mut divided = group(self.links.len(), parts);
-        let wanted = ranges.iter().map(|(_, len)| len).sum();
-        let work = if several { transfer::read_inside } else { transfer::read };
-        let outcomes = self.transfer(Operation::Read, wanted, &mut divided, work);
-        drop(divided);
-        let ends = self.outcome(Operation::Read, &ranges, outcomes)?;
-        let end = ends.into_iter().flatten().min().unwrap_or(0);
-        Ok(inside.unwrap_or_else(|| prefix_inside(ranges.into_iter(), end)))
+        if self.links.len() == 1 {
+            let ranges = ranges_of(segments);
+            let ends = self.read_parts(segments, transfer::read)?;
+            let end = ends.into_iter().flatten().map(|(end, _)| end).min().unwrap_or(0);
+            return Ok(prefix_inside(ranges.into_iter(), end));
+        }
+        // With several servers a part that ends early may be a hole. What lies before an end that was heard is in the file, unless the file
+        // was truncated since: the answers say so.
+        let (wanted, last) = extent_of(segments);
+        if let Some(known) = self.known_end.covering(last) {
+            let ends = self.read_parts(segments, transfer::read_inside)?;
+            if known.is_confirmed(&ends) {
+                return Ok(wanted);
+            }
+        }
+        let inside = prefix_inside(ranges_of(segments).into_iter(), self.len()?);
+        let mut kept = segment::front_mut(segments, inside);
+        self.read_parts(kept.as_mut_slice(), transfer::read_inside)?;
+        Ok(inside)
     }
 
     fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
@@ -242,7 +268,12 @@ impl Handle for TunnelHandle {
             transfer::write(connection, handle, list, numbers)
         };
         let outcomes = self.transfer(Operation::Write, wanted, &mut divided, work);
-        self.outcome(Operation::Write, &ranges, outcomes)?;
+        let ends = self.outcome(Operation::Write, &ranges, outcomes)?;
+        for (server, (end, generation)) in
+            ends.into_iter().enumerate().filter_map(|(at, end)| Some((at, end?)))
+        {
+            self.known_end.note(server, end, generation);
+        }
         Ok(wanted)
     }
 
@@ -254,7 +285,11 @@ impl Handle for TunnelHandle {
     fn set_len(&self, len: u64) -> Result<()> {
         self.allow(self.flags.write, Operation::SetLen)?;
         self.check_len(len, Operation::SetLen)?;
-        self.call_all(Operation::SetLen, |handle| TunnelRequest::SetLen { handle, len })
+        // The second time for the generations: see `note_truncation`.
+        let rounds = if self.links.len() == 1 { 1 } else { 2 };
+        (0..rounds).try_for_each(|_| {
+            self.call_all(Operation::SetLen, |handle| TunnelRequest::SetLen { handle, len })
+        })
     }
 
     fn sync(&self, scope: SyncScope) -> Result<()> {
@@ -297,8 +332,13 @@ impl Handle for TunnelHandle {
 
     fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
         let ticket = self.links[self.placement.first].next_ticket();
-        let granted = self.request_lock(&range, kind, ticket, false)?;
-        Ok(granted.then(|| -> Box<dyn LockGuard + '_> { Box::new(TunnelLock { handle: self, ticket }) }))
+        // Dropped after an error or a refusal, it releases what was granted.
+        let guard = TunnelLock { handle: self, ticket };
+        if self.request_lock(&range, kind, ticket, false)? {
+            return Ok(Some(Box::new(guard)));
+        }
+        std::mem::forget(guard);
+        Ok(None)
     }
 
     fn close(self: Arc<Self>) -> Result<()> {
@@ -307,21 +347,69 @@ impl Handle for TunnelHandle {
 }
 
 impl TunnelHandle {
+    /// Reads the segments from all servers that have parts of them; the ends and generations of those.
+    fn read_parts<'a>(
+        &self,
+        segments: &'a mut [SegmentMut<'_>],
+        work: TransferWork<&'a mut [u8]>,
+    ) -> Result<PartEnds> {
+        let ranges = ranges_of(segments);
+        let parts = segments.iter_mut().flat_map(|segment| {
+            let (mut offset, mut rest) = (segment.offset, &mut *segment.bytes);
+            let parts = self.placement.split(offset, rest.len() as u64);
+            parts
+                .map(|(server, len)| {
+                    let (part, later) = std::mem::take(&mut rest).split_at_mut(len as usize);
+                    let start = offset;
+                    (rest, offset) = (later, offset + len);
+                    (server, start, part)
+                })
+                .collect::<Vec<_>>()
+        });
+        let mut divided = group(self.links.len(), parts);
+        let wanted = ranges.iter().map(|(_, len)| len).sum();
+        let outcomes = self.transfer(Operation::Read, wanted, &mut divided, work);
+        drop(divided);
+        self.outcome(Operation::Read, &ranges, outcomes)
+    }
+
+    /// Ends what clients that have lost their locks on the first server may still do on the others.
+    fn evict(&self, owners: &[SessionId]) -> Result<()> {
+        let request = TunnelRequest::Evict { id: self.id, owners: owners.to_vec() };
+        let first = self.placement.first;
+        (0..self.links.len())
+            .filter(|server| *server != first)
+            .try_for_each(|server| self.call(server, Operation::Lock, &request).map(drop))
+    }
+
     fn request_lock(&self, range: &Range<u64>, kind: LockKind, ticket: u64, wait: bool) -> Result<bool> {
         let server = self.placement.first;
         let exclusive = kind == LockKind::Exclusive;
-        let request = TunnelRequest::Lock {
-            handle: self.part(server),
-            ticket,
-            start: range.start,
-            end: range.end,
-            exclusive,
-            wait,
-        };
-        let answer = self.links[server].call_waiting(Operation::Lock, &self.name, &request);
-        match answer.map_err(|error| error.at(range.start))? {
-            Answer::Lock { granted } => Ok(granted),
-            _ => Err(unexpected_answer(Operation::Lock, &self.name)),
+        loop {
+            self.check_servers(Operation::Lock)?;
+            let known = *self.evicted.lock().unwrap_or_else(PoisonError::into_inner);
+            let request = TunnelRequest::Lock {
+                handle: self.part(server),
+                ticket,
+                start: range.start,
+                end: range.end,
+                exclusive,
+                wait,
+                known,
+            };
+            let answer = self.links[server].call_waiting(Operation::Lock, &self.name, &request);
+            match answer.map_err(|error| error.at(range.start))? {
+                Answer::Lock { granted, evicted } if evicted.is_empty() => return Ok(granted),
+                // The lock is held when all of them have ended.
+                Answer::Lock { evicted, .. } => {
+                    if self.links.len() > 1 {
+                        self.evict(&evicted).map_err(|error| error.at(range.start))?;
+                    }
+                    let mut all = self.evicted.lock().unwrap_or_else(PoisonError::into_inner);
+                    *all = (*all).max(known + evicted.len() as u64);
+                }
+                _ => return Err(unexpected_answer(Operation::Lock, &self.name)),
+            }
         }
     }
 
@@ -332,8 +420,9 @@ impl TunnelHandle {
         let mut outcome = Ok(());
         for server in others.chain([first]) {
             if let Some(handle) = self.parts[server].take() {
-                let closed =
-                    self.links[server].call(Operation::Close, &self.name, &TunnelRequest::Close { handle });
+                // A lost server is an error, and the parts on the others are closed nevertheless.
+                let request = TunnelRequest::Close { handle };
+                let closed = self.links[server].call(Operation::Close, &self.name, &request);
                 outcome = outcome.and(closed.map(drop));
             }
         }
@@ -343,10 +432,8 @@ impl TunnelHandle {
 
 impl Drop for TunnelHandle {
     fn drop(&mut self) {
-        if self.links.iter().all(|link| link.is_usable()) {
-            // Errors of closing are reported by `close`.
-            let _ = self.close_parts();
-        }
+        // Errors of closing are reported by `close`. Calls of a link that is lost, or of a forked process, fail at once.
+        let _ = self.close_parts();
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A call checks a connection out, sends, receives into the memory of its caller, and gives the connection back. A thread sends a ping
 //! every few seconds over a connection of its own. When nothing was heard for too long, when the server refuses connections or has been
-//! restarted, the server is *lost*: all sockets are shut down, which wakes all calls, and every further call fails at once.
+//! restarted, the server is *lost*: all sockets are shut down, which wakes all calls, and every further call fails at once. A server
+//! that has no room for a further connection is not lost: the connections that there are go round.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -28,6 +29,9 @@ const PING_SLOT: u32 = 0;
 /// Time between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(50);
 
+/// Connections that are idle for so many times `silence` are closed: a minute, unless the name says otherwise.
+const IDLE_SILENCES: u32 = 6;
+
 /// A server as this process sees it.
 pub(super) struct TunnelLink {
     address: Address,
@@ -50,12 +54,27 @@ pub(super) struct TunnelLink {
 
 #[derive(Default)]
 struct ConnectionPool {
-    idle: Vec<Connection>,
+    /// Since when each is idle; the longest first.
+    idle: Vec<(Instant, Connection)>,
     in_use: usize,
     /// Of all connections, to shut them down.
     sockets: HashMap<u32, Socket>,
     free_slots: Vec<u32>,
     slots: u32,
+}
+
+/// Why a call gets no connection.
+enum CheckOutError {
+    /// The server is lost.
+    Lost(String),
+    /// It has no room, and all connections of this process are in use.
+    Busy(String),
+}
+
+/// What a call gets.
+enum IdleOrSlot {
+    Idle(Connection),
+    Slot(u32),
 }
 
 /// Why there is no connection.
@@ -64,6 +83,8 @@ enum ConnectError {
     Transient(io::Error),
     /// Nobody listens there.
     Refused(io::Error),
+    /// It has no room for a further connection.
+    Busy(String),
     /// It will not succeed: the server has lost what this process had there.
     Lost(String),
 }
@@ -105,10 +126,15 @@ impl TunnelLink {
                     return Ok(link);
                 }
                 Err(ConnectError::Lost(why)) => return Err(why),
-                Err(ConnectError::Refused(error) | ConnectError::Transient(error))
-                    if start.elapsed() >= wait =>
-                {
+                Err(ConnectError::Refused(error)) if start.elapsed() >= wait => {
                     return Err(format!("no server answers ({error}); is it started? (`aqueduct serve`)"));
+                }
+                // Somebody listens there.
+                Err(ConnectError::Transient(error)) if start.elapsed() >= wait.max(link.settings.silence) => {
+                    return Err(format!("the server does not greet ({error})"));
+                }
+                Err(ConnectError::Busy(why)) if start.elapsed() >= wait.max(link.settings.silence) => {
+                    return Err(why);
                 }
                 Err(_) => thread::sleep(RETRY),
             }
@@ -127,6 +153,21 @@ impl TunnelLink {
     /// True if calls can succeed.
     pub(super) fn is_usable(&self) -> bool {
         self.lost.get().is_none() && self.process == std::process::id()
+    }
+
+    /// The session of this process.
+    pub(super) fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Why the server is lost.
+    pub(super) fn loss(&self) -> Option<&str> {
+        self.lost.get().map(String::as_str)
+    }
+
+    /// The error of a call that has no answer.
+    pub(super) fn disconnected(&self, operation: Operation, name: &str, why: &str) -> Error {
+        Error::new(Kind::Disconnected, operation, name).advise(format!("server {}: {why}", self.address))
     }
 
     pub(super) fn next_ticket(&self) -> u64 {
@@ -162,15 +203,19 @@ impl TunnelLink {
         limited: bool,
         work: &mut dyn FnMut(&mut Connection) -> std::result::Result<T, TunnelCallError>,
     ) -> Result<T> {
-        let disconnected = |why: &str| {
-            let error = Error::new(Kind::Disconnected, operation, name);
-            error.advise(format!("server {}: {why}", self.address))
-        };
+        let disconnected = |why: &str| self.disconnected(operation, name, why);
         if self.process != std::process::id() {
             return Err(disconnected("the file was opened before this process was forked; open it again"));
         }
         let mut failed_since = None;
-        let mut connection = self.check_out(limited).map_err(|why| disconnected(&why))?;
+        let mut connection = self.check_out(limited).map_err(|failure| match failure {
+            CheckOutError::Lost(why) => disconnected(&why),
+            CheckOutError::Busy(why) => {
+                let error = Error::new(Kind::ResourceLimit, operation, name);
+                error.advise(format!("server {}: {why}", self.address))
+            }
+        })?;
+        let mut connected = Instant::now();
         loop {
             match work(&mut connection) {
                 Ok(value) => {
@@ -184,9 +229,13 @@ impl TunnelLink {
                 Err(TunnelCallError::Broken(error)) => {
                     let slot = connection.slot;
                     drop(connection);
+                    if connected.elapsed() >= self.settings.silence / 4 {
+                        // The call takes long, and the connection was whole for long.
+                        failed_since = None;
+                    }
                     let since = *failed_since.get_or_insert_with(Instant::now);
                     match self.reconnect(slot, since + self.settings.silence, &error) {
-                        Ok(again) => connection = again,
+                        Ok(again) => (connection, connected) = (again, Instant::now()),
                         Err(why) => {
                             self.forget(slot);
                             return Err(disconnected(&why));
@@ -201,36 +250,75 @@ impl TunnelLink {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An idle connection or a new one; waits if there are enough.
-    fn check_out(&self, limited: bool) -> std::result::Result<Connection, String> {
+    /// An idle connection or a new one; waits if there are enough, or if the server has no room for more.
+    fn check_out(&self, limited: bool) -> std::result::Result<Connection, CheckOutError> {
+        let deadline = Instant::now() + self.settings.silence;
+        loop {
+            let slot = match self.idle_or_slot(limited).map_err(CheckOutError::Lost)? {
+                IdleOrSlot::Idle(connection) => return Ok(connection),
+                IdleOrSlot::Slot(slot) => slot,
+            };
+            match self.open_connection(slot, Instant::now() + self.settings.silence) {
+                Ok(connection) => return Ok(connection),
+                Err(ConnectError::Busy(why)) => {
+                    self.forget(slot);
+                    if Instant::now() >= deadline {
+                        return Err(CheckOutError::Busy(why));
+                    }
+                    // Until then one of this process may be given back.
+                    let pool = self.pool();
+                    if pool.idle.is_empty() {
+                        drop(self.returned.wait_timeout(pool, RETRY).unwrap_or_else(PoisonError::into_inner));
+                    }
+                }
+                Err(_) => {
+                    let broken = ErrorKind::NotConnected.into();
+                    let connection = self.reconnect(slot, Instant::now() + self.settings.silence, &broken);
+                    return connection.map_err(CheckOutError::Lost).inspect_err(|_| self.forget(slot));
+                }
+            }
+        }
+    }
+
+    /// An idle connection, or the number for a new one if there may be one more.
+    fn idle_or_slot(&self, limited: bool) -> std::result::Result<IdleOrSlot, String> {
         let mut pool = self.pool();
-        let slot = loop {
+        loop {
             if let Some(why) = self.lost.get() {
                 return Err(why.clone());
             }
-            if let Some(connection) = pool.idle.pop() {
+            if let Some((_, connection)) = pool.idle.pop() {
                 pool.in_use += 1;
-                return Ok(connection);
+                return Ok(IdleOrSlot::Idle(connection));
             }
             if !limited || pool.in_use < self.settings.connections {
                 pool.in_use += 1;
-                break pool.free_slots.pop().unwrap_or_else(|| {
+                return Ok(IdleOrSlot::Slot(pool.free_slots.pop().unwrap_or_else(|| {
                     pool.slots += 1;
                     pool.slots
-                });
+                })));
             }
             pool = self.returned.wait(pool).unwrap_or_else(PoisonError::into_inner);
-        };
-        drop(pool);
-        let deadline = Instant::now() + self.settings.silence;
-        self.reconnect(slot, deadline, &ErrorKind::NotConnected.into()).inspect_err(|_| self.forget(slot))
+        }
+    }
+
+    /// Closes connections that are idle for long, so that other programs get them.
+    fn close_idle(&self) {
+        let limit = self.settings.silence * IDLE_SILENCES;
+        let mut pool = self.pool();
+        let old = pool.idle.iter().take_while(|(since, _)| since.elapsed() >= limit).count();
+        let closed: Vec<_> = pool.idle.drain(..old).collect();
+        for (_, connection) in &closed {
+            pool.sockets.remove(&connection.slot);
+            pool.free_slots.push(connection.slot);
+        }
     }
 
     fn give_back(&self, connection: Connection) {
         let mut pool = self.pool();
         pool.in_use -= 1;
         if self.lost.get().is_none() {
-            pool.idle.push(connection);
+            pool.idle.push((Instant::now(), connection));
         }
         drop(pool);
         self.returned.notify_one();
@@ -270,10 +358,14 @@ impl TunnelLink {
                 Err(ConnectError::Refused(error)) => {
                     format!("it has ended ({error}); what was only in its memory is lost")
                 }
-                Err(ConnectError::Transient(_)) if Instant::now() + RETRY < deadline => {
+                Err(ConnectError::Transient(_) | ConnectError::Busy(_))
+                    if Instant::now() + RETRY < deadline =>
+                {
                     thread::sleep(RETRY);
                     continue;
                 }
+                // The other connections are not concerned.
+                Err(ConnectError::Busy(why)) => return Err(why),
                 Err(ConnectError::Transient(error)) => {
                     format!("no connection for {:?} ({broken}; {error})", self.settings.silence)
                 }
@@ -287,6 +379,7 @@ impl TunnelLink {
         let classify = |error: io::Error| match error.kind() {
             ErrorKind::ConnectionRefused | ErrorKind::NotFound => ConnectError::Refused(error),
             ErrorKind::PermissionDenied => ConnectError::Lost(error.to_string()),
+            ErrorKind::QuotaExceeded => ConnectError::Busy(error.to_string()),
             _ => ConnectError::Transient(error),
         };
         let left = deadline.saturating_duration_since(Instant::now());
@@ -373,6 +466,7 @@ fn send_pings(link: &Weak<TunnelLink>, connection: Connection) {
     loop {
         thread::sleep(interval);
         let Some(link) = link.upgrade().filter(|link| link.is_usable()) else { return };
+        link.close_idle();
         let deadline = heard + silence;
         let outcome = match &mut connection {
             Some(open) => link.ping(open, deadline).map_err(|error| format!("{error:?}")),
@@ -386,6 +480,7 @@ fn send_pings(link: &Weak<TunnelLink>, connection: Connection) {
                     return link.lose(format!("it has ended ({error}); what was only in its memory is lost"));
                 }
                 Err(ConnectError::Transient(error)) => Err(error.to_string()),
+                Err(ConnectError::Busy(why)) => Err(why),
             },
         };
         match outcome {

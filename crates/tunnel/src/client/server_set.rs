@@ -81,6 +81,19 @@ impl ServerSet {
     }
 }
 
+impl ServerSet {
+    /// The hash of the epochs of all servers: another one after any of them was started again.
+    pub(super) fn epochs(&self) -> [u8; 16] {
+        let mut hasher = blake3::Hasher::new();
+        for link in &self.links {
+            hasher.update(&link.identity().epoch);
+        }
+        let mut epochs = [0; 16];
+        epochs.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        epochs
+    }
+}
+
 fn servers_text(servers: &NamedServers) -> String {
     match servers {
         NamedServers::Listed(list) => list.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),

@@ -22,8 +22,20 @@ pub(super) struct TransferOutcome {
     pub(super) done: u64,
     /// The end of the server's part, the smallest that an answer had.
     pub(super) end: u64,
+    /// The generation of the server's part, if all answers had the same.
+    pub(super) generation: Option<u64>,
     /// The first error.
     pub(super) error: Option<WireError>,
+}
+
+/// The most bytes of the descriptor of a request without its ranges, and of each of those.
+const DESCRIPTOR: (usize, usize) = (20, 40);
+
+/// What an answer says.
+struct TransferAnswer {
+    bytes: u64,
+    end: u64,
+    generation: u64,
 }
 
 /// Ranges of a frame with the memory of each.
@@ -92,17 +104,24 @@ fn pipeline<B>(
     frames: Vec<TransferFrame<B>>,
     numbers: &mut dyn FnMut() -> u64,
     send: impl Fn(&mut Connection, u64, &TransferFrame<B>) -> std::io::Result<usize>,
-    mut receive: impl FnMut(&mut Connection, u64, &mut TransferFrame<B>) -> Result<(u64, u64), TunnelCallError>,
+    mut receive: impl FnMut(
+        &mut Connection,
+        u64,
+        &mut TransferFrame<B>,
+    ) -> Result<TransferAnswer, TunnelCallError>,
 ) -> Result<TransferOutcome, TunnelCallError> {
-    let mut outcome = TransferOutcome { done: 0, end: u64::MAX, error: None };
+    let mut outcome = TransferOutcome { done: 0, end: u64::MAX, generation: None, error: None };
+    let mut is_first = true;
     let (mut waiting, mut under_way) = (frames.into_iter().peekable(), VecDeque::new());
     let mut descriptors = 0;
     loop {
-        while under_way.len() < WINDOW
-            && (descriptors < DESCRIPTOR_WINDOW || under_way.is_empty())
-            && outcome.error.is_none()
-        {
-            let Some(frame) = waiting.next() else { break };
+        while under_way.len() < WINDOW && outcome.error.is_none() {
+            // With the next one, too, the descriptors fit.
+            let fits = |frame: &TransferFrame<B>| {
+                under_way.is_empty()
+                    || descriptors + DESCRIPTOR.0 + DESCRIPTOR.1 * frame.strips.len() <= DESCRIPTOR_WINDOW
+            };
+            let Some(frame) = waiting.next_if(fits) else { break };
             let number = numbers();
             let size = send(connection, number, &frame)?;
             descriptors += size;
@@ -111,11 +130,14 @@ fn pipeline<B>(
         let Some((number, size, mut frame)) = under_way.pop_front() else { return Ok(outcome) };
         descriptors -= size;
         match receive(connection, number, &mut frame) {
-            Ok((bytes, end)) => {
+            Ok(TransferAnswer { bytes, end, generation }) => {
                 if bytes != frame.bytes {
                     return Err(invalid("an answer with another count than was asked for").into());
                 }
                 outcome.end = outcome.end.min(end);
+                let is_same = is_first || outcome.generation == Some(generation);
+                outcome.generation = is_same.then_some(generation);
+                is_first = false;
                 if outcome.error.is_none() {
                     outcome.done += bytes;
                 }
@@ -131,9 +153,11 @@ fn pipeline<B>(
     }
 }
 
-fn transferred(answer: &Answer) -> Result<(u64, u64), TunnelCallError> {
+fn transferred(answer: &Answer) -> Result<TransferAnswer, TunnelCallError> {
     match answer {
-        Answer::Transferred { bytes, end } => Ok((*bytes, *end)),
+        Answer::Transferred { bytes, end, generation } => {
+            Ok(TransferAnswer { bytes: *bytes, end: *end, generation: *generation })
+        }
         _ => Err(invalid("an unexpected answer").into()),
     }
 }
@@ -211,5 +235,15 @@ mod tests {
         let frames = cut(pieces);
         assert_eq!(frames.iter().map(|frame| frame.strips.len()).collect::<Vec<_>>(), [MOST_STRIPS, 10]);
         assert!(cut(std::iter::empty::<(u64, &[u8])>()).is_empty());
+    }
+
+    /// A frame whose descriptor does not fit beside those under way waits: otherwise both sides might wait for the other one to receive.
+    #[test]
+    fn descriptors_under_way_fit_into_the_window() {
+        let most = DESCRIPTOR.0 + DESCRIPTOR.1;
+        let worst = WireStrip { offset: i64::MAX as u64 - 1, len: 1, stride: i64::MIN + 2, count: 1 };
+        let mut descriptor = Vec::new();
+        TunnelRequest::Read { handle: u64::MAX, strips: vec![worst] }.encode(&mut descriptor);
+        assert!(descriptor.len() <= most, "{}", descriptor.len());
     }
 }

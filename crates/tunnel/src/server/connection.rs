@@ -3,13 +3,15 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aqueduct_device::{Error, Kind, Operation};
 
 use super::ServerState;
+use super::buffer_memory::RequestBuffers;
+use super::greetings::GreetingTicket;
 use super::operation::execute;
-use super::session::{ConnectionSlot, Session};
+use super::session::{KeptAnswer, Session, SessionConnection};
 use crate::handshake::greet_client;
 use crate::socket::{FrameSocket, Socket, invalid};
 use crate::wire::answer::{Answer, WireError};
@@ -20,10 +22,10 @@ use crate::wire::request::TunnelRequest;
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Greets a client and serves it until the connection ends.
-pub(super) fn serve(state: &ServerState, mut socket: Socket) {
+pub(super) fn serve(state: &ServerState, mut socket: Socket, greeting: GreetingTicket) {
     let admitted = greet(state, &mut socket);
-    state.unproven.fetch_sub(1, Ordering::AcqRel);
-    let Ok((session, slot_number, slot)) = admitted else {
+    drop(greeting);
+    let Ok((session, slot)) = admitted else {
         state.refused.fetch_add(1, Ordering::Relaxed);
         return;
     };
@@ -32,7 +34,7 @@ pub(super) fn serve(state: &ServerState, mut socket: Socket) {
         session,
         slot,
         socket: FrameSocket::new(socket),
-        buffers: RequestBuffers::default(),
+        buffers: RequestBuffers::new(&state.buffers),
     };
     // Whatever ends it, the session goes on for a while: the client may connect again.
     let ended = loop {
@@ -43,7 +45,7 @@ pub(super) fn serve(state: &ServerState, mut socket: Socket) {
         }
     };
     connection.socket.socket.shut_down();
-    connection.session.disconnect(slot_number, &connection.slot);
+    connection.slot.disconnect();
     let id = connection.session.id;
     drop(connection);
     if ended {
@@ -51,7 +53,7 @@ pub(super) fn serve(state: &ServerState, mut socket: Socket) {
     }
 }
 
-type Admitted = (Arc<Session>, u32, Arc<ConnectionSlot>);
+type Admitted = (Arc<Session>, SessionConnection);
 
 fn greet(state: &ServerState, socket: &mut Socket) -> io::Result<Admitted> {
     socket.configure(state.options.silence)?;
@@ -59,31 +61,29 @@ fn greet(state: &ServerState, socket: &mut Socket) -> io::Result<Admitted> {
     let for_shutdown = socket.try_clone()?;
     greet_client(socket, state.options.key.as_ref(), state.identity, state.options.silence, |client| {
         let connections = state.connections.load(Ordering::Acquire);
-        if connections > state.options.connections {
+        // One that replaces another is no further one.
+        if connections > state.options.connections && !state.sessions.knows(&client.session, client.slot) {
             return Err(format!(
                 "the server has its {} connections; start it with --connections",
                 state.options.connections
             ));
         }
-        let (session, slot, known) = state.sessions.admit(client.session, client.slot, for_shutdown);
-        Ok(((session, client.slot, slot), known))
+        let (session, slot, known) = state.sessions.admit(client.session, client.slot, for_shutdown)?;
+        Ok(((session, slot), known))
     })
-}
-
-/// Memory of a connection while it is busy.
-#[derive(Default)]
-struct RequestBuffers {
-    descriptor: Vec<u8>,
-    payload: Vec<u8>,
-    answer: Vec<u8>,
+    .and_then(|admitted| {
+        // Inside of a frame a client may pause for so long; between two frames the timeout is ignored.
+        socket.set_timeout(Some(state.options.silence))?;
+        Ok(admitted)
+    })
 }
 
 struct ServedConnection<'a> {
     state: &'a ServerState,
     session: Arc<Session>,
-    slot: Arc<ConnectionSlot>,
+    slot: SessionConnection,
     socket: FrameSocket,
-    buffers: RequestBuffers,
+    buffers: RequestBuffers<'a>,
 }
 
 impl ServedConnection<'_> {
@@ -102,42 +102,37 @@ impl ServedConnection<'_> {
         let Some(flags) = self.answer(&head, request.as_ref()) else {
             return Err(invalid("the connection was replaced"));
         };
+        if head.operation != TunnelRequest::Ping.operation() {
+            self.state.requests.fetch_add(1, Ordering::Relaxed);
+        }
         self.send(&head, flags)?;
+        self.buffers.share();
         Ok(!is_last)
     }
 
     /// Receives a frame into the buffers; the checksum of the payload, if there is one.
     fn receive(&mut self) -> io::Result<(FrameHead, Option<u32>)> {
-        let RequestBuffers { descriptor, payload, answer } = &mut self.buffers;
-        let holds_memory = payload.capacity() + descriptor.capacity() > 4096;
-        let (silence, mut stalled) = (self.state.options.silence, None);
-        let head = {
-            // Between two frames the client may be idle for any time; inside of one only as long as a dead client is waited for.
-            let mut goes_on = |done: usize| {
-                if done == 0 {
-                    return true;
-                }
-                let since = *stalled.get_or_insert_with(Instant::now);
-                since.elapsed() < silence
-            };
-            if holds_memory && !self.socket.wait_readable(IDLE)? {
-                (*payload, *descriptor, *answer) = (Vec::new(), Vec::new(), Vec::new());
-            }
-            self.socket.read_head(descriptor, &mut goes_on)?
-        };
+        if self.buffers.hold_memory() && !self.socket.wait_readable(IDLE)? {
+            self.buffers.free();
+        }
+        let buffers = &mut self.buffers;
+        let head = self.socket.read_head(
+            |head| buffers.reserve(head),
+            // Between two frames the client may be idle for any time.
+            &mut |done| done == 0,
+        )?;
+        let (head, payload) = (head, &mut self.buffers.payload);
+        payload.clear();
         payload.resize(head.payload, 0);
-        let mut goes_on = |_: usize| {
-            let since = *stalled.get_or_insert_with(Instant::now);
-            since.elapsed() < silence
-        };
+        let mut never = |_: usize| false;
         if head.payload > 0 {
-            self.socket.read_exact(payload, &mut goes_on)?;
+            self.socket.read_exact(payload, &mut never)?;
         }
         let mut checksum = [0; 4];
         if head.flags & PAYLOAD_CHECKSUM == 0 {
             return Ok((head, None));
         }
-        self.socket.read_exact(&mut checksum, &mut goes_on)?;
+        self.socket.read_exact(&mut checksum, &mut never)?;
         Ok((head, Some(u32::from_le_bytes(checksum))))
     }
 
@@ -146,11 +141,11 @@ impl ServedConnection<'_> {
         let RequestBuffers { payload, answer, .. } = &mut self.buffers;
         answer.clear();
         let (state, session) = (self.state, &*self.session);
-        self.slot.execute(|| {
+        self.slot.execute(|kept| {
             let once = request.is_some_and(TunnelRequest::is_answered_once);
-            if let Some((flags, kept)) = once.then(|| session.answer_of(head.number)).flatten() {
-                answer.extend_from_slice(&kept);
-                return flags;
+            if let Some(known) = kept.as_ref().filter(|known| once && known.number == head.number) {
+                answer.extend_from_slice(&known.descriptor);
+                return known.flags;
             }
             let outcome = match request {
                 Some(request) => execute(state, session, request, payload),
@@ -162,7 +157,7 @@ impl ServedConnection<'_> {
             }
             let flags = encode(outcome, answer);
             if once {
-                session.keep_answer(head.number, flags, answer);
+                *kept = Some(KeptAnswer { number: head.number, flags, descriptor: answer.clone() });
             }
             flags
         })

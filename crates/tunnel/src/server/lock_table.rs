@@ -14,6 +14,9 @@ pub(super) struct RangeLockOwner {
     pub(super) ticket: u64,
 }
 
+/// The most requests that a file has queued.
+const MOST_QUEUED: usize = 1 << 16;
+
 #[derive(Debug)]
 struct QueuedLock {
     owner: RangeLockOwner,
@@ -30,38 +33,48 @@ pub(super) struct LockTable {
 
 impl LockTable {
     /// Asks for a range; a request that is queued already keeps its place. Waits so long at most, and stays queued then; without a
-    /// time nothing is queued. True if the range is locked.
+    /// time nothing is queued. True if the range is locked; none if too many requests are queued.
     pub(super) fn request(
         &self,
         owner: RangeLockOwner,
         range: Range<u64>,
         exclusive: bool,
         wait: Option<Duration>,
-    ) -> bool {
+    ) -> Option<bool> {
         let deadline = wait.map(|time| Instant::now() + time);
         let mut queue = self.lock();
         if !queue.iter().any(|queued| queued.owner == owner) {
+            if queue.len() >= MOST_QUEUED {
+                return None;
+            }
             queue.push(QueuedLock { owner, range, exclusive });
         }
         loop {
             match is_granted(&queue, owner) {
-                Some(true) => return true,
+                Some(true) => return Some(true),
                 // Removed while it waited: the session has ended.
-                None => return false,
+                None => return Some(false),
                 Some(false) => {}
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             match left {
                 None => {
                     queue.retain(|queued| queued.owner != owner);
-                    return false;
+                    return Some(false);
                 }
-                Some(Duration::ZERO) => return false,
+                Some(Duration::ZERO) => return Some(false),
                 Some(left) => {
                     queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
                 }
             }
         }
+    }
+
+    /// True if a session holds a lock.
+    pub(super) fn holds(&self, session: &SessionId) -> bool {
+        let queue = self.lock();
+        let mut owned = queue.iter().filter(|queued| queued.owner.session == *session);
+        owned.any(|queued| is_granted(&queue, queued.owner) == Some(true))
     }
 
     /// Releases all locks and requests that match.
@@ -95,16 +108,17 @@ mod tests {
         let table = LockTable::default();
         let owner = |session: u8, ticket| RangeLockOwner { session: [session; 16], handle: 1, ticket };
         let short = Some(Duration::from_millis(1));
-        assert!(table.request(owner(1, 1), 0..10, true, None));
-        assert!(table.request(owner(1, 1), 0..10, true, None), "asking again changes nothing");
-        assert!(!table.request(owner(2, 1), 5..15, false, None));
-        assert!(!table.request(owner(2, 2), 5..15, true, short));
-        assert!(!table.request(owner(3, 1), 5..15, false, None), "one waits before it");
-        assert!(table.request(owner(3, 2), 20..30, true, None));
+        assert_eq!(table.request(owner(1, 1), 0..10, true, None), Some(true));
+        assert_eq!(table.request(owner(1, 1), 0..10, true, None), Some(true), "asking again changes nothing");
+        assert_eq!(table.request(owner(2, 1), 5..15, false, None), Some(false));
+        assert_eq!(table.request(owner(2, 2), 5..15, true, short), Some(false));
+        assert_eq!(table.request(owner(3, 1), 5..15, false, None), Some(false), "one waits before it");
+        assert_eq!(table.request(owner(3, 2), 20..30, true, None), Some(true));
+        assert!(table.holds(&[1; 16]) && !table.holds(&[2; 16]));
         table.release(|owner| owner.session == [1; 16]);
-        assert!(table.request(owner(2, 2), 5..15, true, short));
+        assert_eq!(table.request(owner(2, 2), 5..15, true, short), Some(true));
         table.release(|held| *held == owner(2, 2));
-        assert!(table.request(owner(3, 1), 5..15, false, None));
-        assert!(table.request(owner(4, 1), 5..15, false, None), "readers share");
+        assert_eq!(table.request(owner(3, 1), 5..15, false, None), Some(true));
+        assert_eq!(table.request(owner(4, 1), 5..15, false, None), Some(true), "readers share");
     }
 }

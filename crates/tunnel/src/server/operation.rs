@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aqueduct_device::{Error, HandleExt, Kind, Operation, Result, Segment, SyncScope};
+use aqueduct_device::{
+    Error, Handle, HandleExt, Kind, Operation, Result, Segment, SegmentMut, SyncScope, total_mut,
+};
 
 use super::ServerState;
-use super::file_table::{OpenFileRequest, OpenedFile, read_with_zeros};
+use super::file_table::{OpenFileRequest, OpenedFile};
 use super::lock_table::RangeLockOwner;
 use super::session::Session;
 use crate::wire::answer::Answer;
@@ -28,13 +30,13 @@ pub(super) fn execute(
     payload: &mut Vec<u8>,
 ) -> Result<Answer> {
     match request {
-        TunnelRequest::Open { name, flags, permissions, stripe, part } => {
+        TunnelRequest::Open { name, flags, permissions, stripe, role } => {
             let request = OpenFileRequest {
                 name,
                 flags: *flags,
                 permissions: *permissions,
                 stripe: *stripe,
-                part: *part,
+                role: *role,
             };
             open(state, session, &request)
         }
@@ -43,19 +45,31 @@ pub(super) fn execute(
         TunnelRequest::Read { handle, strips } => read(state, &*file(session, *handle)?, strips, payload),
         TunnelRequest::Write { handle, strips } => write(state, &*file(session, *handle)?, strips, payload),
         TunnelRequest::Len { handle } => {
-            Ok(Answer::Transferred { bytes: 0, end: file(session, *handle)?.handle.len()? })
+            let file = file(session, *handle)?;
+            // Read before the end: a truncation meanwhile is noticed later.
+            let generation = file.entry.generation();
+            Ok(Answer::Transferred { bytes: 0, end: file.end()?, generation })
         }
-        TunnelRequest::SetLen { handle, len } => done(file(session, *handle)?.handle.set_len(*len)),
-        TunnelRequest::Preallocate { handle, len } => done(file(session, *handle)?.handle.preallocate(*len)),
+        TunnelRequest::SetLen { handle, len } => {
+            let file = file(session, *handle)?;
+            file.writable(Operation::SetLen)?.set_len(*len)?;
+            file.entry.note_truncation();
+            Ok(Answer::Done)
+        }
+        TunnelRequest::Preallocate { handle, len } => {
+            done(file(session, *handle)?.writable(Operation::Preallocate)?.preallocate(*len))
+        }
         TunnelRequest::Sync { handle, entry } => {
             let scope = if *entry { SyncScope::Entry } else { SyncScope::Data };
-            done(file(session, *handle)?.handle.sync(scope))
+            let file = file(session, *handle)?;
+            done(file.handle()?.map_or(Ok(()), |handle| handle.sync(scope)))
         }
-        TunnelRequest::Lock { handle, ticket, start, end, exclusive, wait } => {
-            let owner = RangeLockOwner { session: session.id, handle: *handle, ticket: *ticket };
-            let locks = &file(session, *handle)?.entry.locks;
-            let granted = locks.request(owner, *start..*end, *exclusive, wait.then_some(LOCK_WAIT));
-            Ok(Answer::Lock { granted })
+        TunnelRequest::Lock { .. } => lock(session, request),
+        TunnelRequest::Evict { id, owners } => {
+            let is_evicted =
+                |file: &OpenedFile| file.id == *id && file.owner.is_some_and(|owner| owners.contains(&owner));
+            state.sessions.evict(&state.files, is_evicted);
+            Ok(Answer::Done)
         }
         TunnelRequest::Unlock { handle, ticket } => {
             let owner = RangeLockOwner { session: session.id, handle: *handle, ticket: *ticket };
@@ -88,12 +102,13 @@ fn open(state: &ServerState, session: &Session, request: &OpenFileRequest<'_>) -
         return Err(error.advise("the server is stopping and opens no more files"));
     }
     let file = state.files.open(request)?;
-    let (id, stripe) = (file.entry.id, file.entry.stripe);
-    let persistent = file.handle.capabilities().persistent;
+    let (id, stripe) = (file.id, file.stripe);
+    let handle = file.handle().ok().flatten();
+    let persistent = handle.is_some_and(|handle| handle.capabilities().persistent);
     match session.add(file) {
         Ok(handle) => Ok(Answer::Opened { handle, id, stripe, persistent }),
         Err(file) => {
-            state.files.close(file)?;
+            state.files.close(Arc::new(file))?;
             let error = Error::new(Kind::ResourceLimit, Operation::Open, "");
             Err(error.advise("this program has too many files open on the server"))
         }
@@ -101,16 +116,25 @@ fn open(state: &ServerState, session: &Session, request: &OpenFileRequest<'_>) -
 }
 
 fn close(state: &ServerState, session: &Session, handle: u64) -> Result<Answer> {
-    let Some(mut file) = session.remove(handle) else { return Ok(Answer::Done) };
+    let Some(file) = session.remove(handle) else { return Ok(Answer::Done) };
     file.entry.locks.release(|owner| owner.session == session.id && owner.handle == handle);
-    // Another connection may be about to end an access.
-    loop {
-        match Arc::try_unwrap(file) {
-            Ok(file) => return done(state.files.close(file)),
-            Err(used) => file = used,
-        }
-        std::thread::yield_now();
-    }
+    done(state.files.close(file))
+}
+
+/// Asks for a lock, and gives the sessions that have lost one.
+fn lock(session: &Session, request: &TunnelRequest) -> Result<Answer> {
+    let &TunnelRequest::Lock { handle, ticket, start, end, exclusive, wait, known } = request else {
+        return Ok(Answer::Done);
+    };
+    let owner = RangeLockOwner { session: session.id, handle, ticket };
+    let entry = &file(session, handle)?.entry;
+    let granted = entry.locks.request(owner, start..end, exclusive, wait.then_some(LOCK_WAIT));
+    let too_many = || {
+        let error = Error::new(Kind::ResourceLimit, Operation::Lock, "");
+        error.advise("too many requests for locks of this file are waiting")
+    };
+    let granted = granted.ok_or_else(too_many)?;
+    Ok(Answer::Lock { granted, evicted: if granted { entry.evicted(known) } else { Vec::new() } })
 }
 
 fn write(state: &ServerState, file: &OpenedFile, strips: &[WireStrip], payload: &[u8]) -> Result<Answer> {
@@ -119,6 +143,7 @@ fn write(state: &ServerState, file: &OpenedFile, strips: &[WireStrip], payload: 
         let error = Error::new(Kind::InvalidArgument, Operation::Write, "");
         return Err(error.advise("the payload has another length than the strips"));
     }
+    let handle = file.writable(Operation::Write)?;
     let (mut rest, mut written) = (payload, 0);
     let mut runs = strips.iter().flat_map(WireStrip::runs).peekable();
     while runs.peek().is_some() {
@@ -132,14 +157,15 @@ fn write(state: &ServerState, file: &OpenedFile, strips: &[WireStrip], payload: 
                 Segment::new(offset, run)
             })
             .collect();
-        file.handle.write_all(&batch).map_err(|error| {
+        handle.write_all(&batch).map_err(|error| {
             let before = written + error.transferred();
             error.after(before)
         })?;
         written += bytes;
     }
     state.written.fetch_add(written, Ordering::Relaxed);
-    Ok(Answer::Transferred { bytes: written, end: file.handle.len()? })
+    let generation = file.entry.generation();
+    Ok(Answer::Transferred { bytes: written, end: handle.len()?, generation })
 }
 
 /// Reads all of the strips, with zeros after the end of this part; trailing zeros are not sent.
@@ -151,10 +177,57 @@ fn read(
 ) -> Result<Answer> {
     let wanted = total(strips);
     payload.resize(wanted as usize, 0);
-    let end = file.handle.len()?;
-    let mut runs = strips.iter().flat_map(WireStrip::runs);
-    let present = read_with_zeros(&*file.handle, end, &mut runs, payload)?;
+    let (generation, end) = (file.entry.generation(), file.end()?);
+    let present = match file.handle()? {
+        Some(handle) => {
+            let mut runs = strips.iter().flat_map(WireStrip::runs);
+            read_with_zeros(&**handle, end, &mut runs, payload)?
+        }
+        None => 0,
+    };
     payload.truncate(present as usize);
     state.read.fetch_add(present, Ordering::Relaxed);
-    Ok(Answer::Transferred { bytes: wanted, end })
+    Ok(Answer::Transferred { bytes: wanted, end, generation })
+}
+
+/// Reads all of a list; bytes after the end of the file are zeros. Returns how many bytes, from the first of the list on, may be other than zeros.
+fn read_with_zeros(
+    handle: &dyn Handle,
+    end: u64,
+    runs: &mut dyn Iterator<Item = (u64, u64)>,
+    bytes: &mut [u8],
+) -> Result<u64> {
+    let mut rest = bytes;
+    let (mut at, mut present, mut batch) = (0, 0, Vec::new());
+    for (offset, len) in runs {
+        let (run, later) = std::mem::take(&mut rest).split_at_mut(len as usize);
+        let there = end.saturating_sub(offset).min(len);
+        let (inside, outside) = run.split_at_mut(there as usize);
+        outside.fill(0);
+        if there > 0 {
+            present = at + there;
+            batch.push(SegmentMut::new(offset, inside));
+        }
+        at += len;
+        rest = later;
+        if batch.len() == BATCH {
+            read_batch(handle, &mut batch)?;
+            batch.clear();
+        }
+    }
+    read_batch(handle, &mut batch)?;
+    Ok(present)
+}
+
+/// Reads segments that were inside the file; where it was truncated meanwhile, zeros.
+fn read_batch(handle: &dyn Handle, batch: &mut [SegmentMut<'_>]) -> Result<()> {
+    let wanted: u64 = total_mut(batch);
+    if wanted == 0 || handle.read_full(batch)? == wanted {
+        return Ok(());
+    }
+    for segment in batch {
+        let count = handle.read_full(&mut [SegmentMut::new(segment.offset, segment.bytes)])?;
+        segment.bytes[count as usize..].fill(0);
+    }
+    Ok(())
 }

@@ -3,12 +3,15 @@
 use aqueduct_device::{Error, Kind, Operation};
 
 use super::bytes::{ByteReader, WireDecodeError, put_number, put_string};
-use super::request::{FileId, LONGEST_NAME};
+use super::greeting::SessionId;
+use super::request::{FileId, LONGEST_NAME, put_sessions, read_sessions};
 
 /// The longest text of an error.
 const LONGEST_TEXT: usize = 4096;
 /// The most files of one listing; the client asks for more.
-pub const MOST_LISTED: usize = 128;
+pub const MOST_LISTED: usize = 4096;
+/// Names of one listing have at most this, and those of one file more.
+const LISTED_BYTES: usize = 512 << 10;
 
 /// A file of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +20,27 @@ pub struct ListedFile {
     pub name: Vec<u8>,
     /// The end of the part on this server.
     pub end: u64,
+}
+
+/// Files of one listing, as long as they fit into an answer.
+#[derive(Debug, Default)]
+pub struct ListingPage {
+    /// The files so far.
+    pub files: Vec<ListedFile>,
+    bytes: usize,
+}
+
+impl ListingPage {
+    /// True if no more files fit.
+    pub fn is_full(&self) -> bool {
+        self.files.len() == MOST_LISTED || self.bytes > LISTED_BYTES
+    }
+
+    /// Adds a file.
+    pub fn add(&mut self, file: ListedFile) {
+        self.bytes += file.name.len();
+        self.files.push(file);
+    }
 }
 
 /// The state of a server.
@@ -40,6 +64,8 @@ pub struct ServerStatus {
     pub uptime: u64,
     /// Greetings that were refused.
     pub refused: u64,
+    /// Requests that were answered, without signs of life.
+    pub requests: u64,
 }
 
 /// What a server answers.
@@ -69,11 +95,15 @@ pub enum Answer {
         bytes: u64,
         /// The end of the part on this server.
         end: u64,
+        /// Another one after each truncation of the file.
+        generation: u64,
     },
     /// Whether a lock is held.
     Lock {
         /// It is.
         granted: bool,
+        /// Sessions that have lost a lock of this file, after those that the client knows.
+        evicted: Vec<SessionId>,
     },
     /// Some files.
     Listing {
@@ -172,12 +202,14 @@ impl Answer {
                 out.push(2);
                 out.extend_from_slice(id);
             }
-            Self::Transferred { bytes, end } => {
+            Self::Transferred { bytes, end, generation } => {
                 out.push(3);
-                put_number(out, *bytes);
-                put_number(out, *end);
+                [*bytes, *end, *generation].into_iter().for_each(|number| put_number(out, number));
             }
-            Self::Lock { granted } => out.extend_from_slice(&[4, u8::from(*granted)]),
+            Self::Lock { granted, evicted } => {
+                out.extend_from_slice(&[4, u8::from(*granted)]);
+                put_sessions(out, evicted);
+            }
             Self::Listing { files, more } => {
                 out.extend_from_slice(&[5, u8::from(*more)]);
                 put_number(out, files.len() as u64);
@@ -206,8 +238,8 @@ impl Answer {
                 persistent: r.byte()? != 0,
             },
             2 => Self::Deleted { id: r.array()? },
-            3 => Self::Transferred { bytes: r.number()?, end: r.number()? },
-            4 => Self::Lock { granted: r.byte()? != 0 },
+            3 => Self::Transferred { bytes: r.number()?, end: r.number()?, generation: r.number()? },
+            4 => Self::Lock { granted: r.byte()? != 0, evicted: read_sessions(r)? },
             5 => {
                 let more = r.byte()? != 0;
                 let count = r.number_up_to(MOST_LISTED as u64)?;
@@ -215,7 +247,7 @@ impl Answer {
                 Self::Listing { files: (0..count).map(file).collect::<Result<_, WireDecodeError>>()?, more }
             }
             6 => {
-                let mut numbers = [0; 9];
+                let mut numbers = [0; 10];
                 for number in &mut numbers {
                     *number = r.number()?;
                 }
@@ -229,13 +261,14 @@ impl Answer {
 }
 
 impl ServerStatus {
-    fn numbers(self) -> [u64; 9] {
-        let Self { memory, used, files, sessions, connections, written, read, uptime, refused } = self;
-        [memory, used, files, sessions, connections, written, read, uptime, refused]
+    fn numbers(self) -> [u64; 10] {
+        let Self { memory, used, files, sessions, connections, written, read, uptime, refused, requests } =
+            self;
+        [memory, used, files, sessions, connections, written, read, uptime, refused, requests]
     }
 
-    fn from_numbers(numbers: [u64; 9]) -> Self {
-        let [memory, used, files, sessions, connections, written, read, uptime, refused] = numbers;
-        Self { memory, used, files, sessions, connections, written, read, uptime, refused }
+    fn from_numbers(numbers: [u64; 10]) -> Self {
+        let [memory, used, files, sessions, connections, written, read, uptime, refused, requests] = numbers;
+        Self { memory, used, files, sessions, connections, written, read, uptime, refused, requests }
     }
 }

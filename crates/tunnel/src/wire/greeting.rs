@@ -5,7 +5,7 @@
 //! | client hello | "AQTC", version u16, features u32, nonce 32 |
 //! | server hello | "AQTS", version u16, features u32, nonce 32, set 16, index u16, count u16, epoch 16, silence u32, proof 32 |
 //! | client proof | session 16, slot u32, name 64, proof 32 |
-//! | result | 0 and whether the session is known, or 1 and a text of 254 bytes |
+//! | result | 0 and whether the session is known, or 1 (never) or 2 (not now) and a text of 254 bytes |
 //!
 //! A proof is the keyed BLAKE3 hash of a role and of all bytes that were sent before it. Nonces are new for each connection, so
 //! that a recorded greeting proves nothing.
@@ -13,7 +13,7 @@
 use super::bytes::{ByteReader, WireDecodeError};
 
 /// The version of the protocol.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes of the client's hello.
 pub const CLIENT_HELLO: usize = 42;
 /// Bytes of the server's hello.
@@ -98,6 +98,8 @@ pub enum GreetingResult {
     },
     /// The connection is refused.
     Refused(String),
+    /// The server has no room for it now.
+    Busy(String),
 }
 
 impl ClientHello {
@@ -182,9 +184,9 @@ impl GreetingResult {
         let mut bytes = [0; RESULT];
         match self {
             Self::Accepted { resumed } => bytes[1] = u8::from(*resumed),
-            Self::Refused(text) => {
+            Self::Refused(text) | Self::Busy(text) => {
                 let text = &text.as_bytes()[..text.len().min(RESULT - 2)];
-                bytes[0] = 1;
+                bytes[0] = if matches!(self, Self::Busy(_)) { 2 } else { 1 };
                 bytes[2..2 + text.len()].copy_from_slice(text);
             }
         }
@@ -193,9 +195,11 @@ impl GreetingResult {
 
     /// From bytes.
     pub fn decode(bytes: &[u8; RESULT]) -> Self {
+        let text = || String::from_utf8_lossy(&bytes[2..]).trim_end_matches('\0').to_owned();
         match bytes[0] {
             0 => Self::Accepted { resumed: bytes[1] != 0 },
-            _ => Self::Refused(String::from_utf8_lossy(&bytes[2..]).trim_end_matches('\0').to_owned()),
+            2 => Self::Busy(text()),
+            _ => Self::Refused(text()),
         }
     }
 }

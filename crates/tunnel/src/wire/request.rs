@@ -1,10 +1,14 @@
 //! Requests of clients.
 
 use super::bytes::{ByteReader, WireDecodeError, put_number, put_string};
+use super::greeting::SessionId;
 use super::strips::{WireStrip, put_strips, read_strips};
 
 /// The longest file name.
 pub const LONGEST_NAME: usize = 4096;
+
+/// The most sessions that have lost locks of a file in one message; there may be more messages.
+pub const MOST_EVICTED: usize = 256;
 
 /// The identity of a file: another file of the same name has another one.
 pub type FileId = [u8; 16];
@@ -25,6 +29,23 @@ pub struct OpenFlags {
     pub truncate: bool,
 }
 
+/// What a server is for a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenRole {
+    /// The first server, which decides whether the file exists and keeps its locks.
+    First {
+        /// The hash of the epochs of all servers of the set: if a server was started again, its stripes are lost.
+        epochs: [u8; 16],
+    },
+    /// Another one, with a part of the file.
+    Part {
+        /// The identity that the first server gave.
+        id: FileId,
+        /// The session of the client on the first server: if it loses a lock there, it is fenced here.
+        owner: SessionId,
+    },
+}
+
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TunnelRequest {
@@ -38,8 +59,8 @@ pub enum TunnelRequest {
         permissions: u32,
         /// The stripe size of a new file.
         stripe: u64,
-        /// On another server than the first: the identity that the first one gave.
-        part: Option<FileId>,
+        /// What the server is for the file.
+        role: OpenRole,
     },
     /// Closes a handle.
     Close {
@@ -107,6 +128,8 @@ pub enum TunnelRequest {
         exclusive: bool,
         /// Without it, a range that is locked is answered at once and not waited for.
         wait: bool,
+        /// How many sessions that have lost locks of this file the client knows.
+        known: u64,
     },
     /// Releases a lock, or stops waiting for it.
     Unlock {
@@ -128,6 +151,13 @@ pub enum TunnelRequest {
     Ping,
     /// Ends the session.
     Bye,
+    /// Closes parts of a file for clients that have lost their locks on its first server, after what they have under way.
+    Evict {
+        /// The file.
+        id: FileId,
+        /// Their sessions on the first server.
+        owners: Vec<SessionId>,
+    },
 }
 
 /// A request of each operation is known by its number.
@@ -150,6 +180,7 @@ impl TunnelRequest {
             Self::Status => 13,
             Self::Ping => 14,
             Self::Bye => 15,
+            Self::Evict { .. } => 16,
         }
     }
 
@@ -161,13 +192,18 @@ impl TunnelRequest {
     /// Appends the descriptor.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Open { name, flags, permissions, stripe, part } => {
-                let bits =
-                    [flags.read, flags.write, flags.create, flags.exclusive, flags.truncate, part.is_some()];
+            Self::Open { name, flags, permissions, stripe, role } => {
+                let is_part = matches!(role, OpenRole::Part { .. });
+                let bits = [flags.read, flags.write, flags.create, flags.exclusive, flags.truncate, is_part];
                 out.push(bits.iter().enumerate().map(|(at, bit)| u8::from(*bit) << at).sum());
                 put_number(out, u64::from(*permissions));
                 put_number(out, *stripe);
-                out.extend_from_slice(part.iter().flatten().copied().collect::<Vec<_>>().as_slice());
+                match role {
+                    OpenRole::First { epochs } => out.extend_from_slice(epochs),
+                    OpenRole::Part { id, owner } => {
+                        [id, owner].iter().for_each(|id| out.extend_from_slice(*id));
+                    }
+                }
                 put_string(out, name);
             }
             Self::Delete { name, part } => {
@@ -188,8 +224,10 @@ impl TunnelRequest {
                 put_number(out, *handle);
                 out.push(u8::from(*entry));
             }
-            Self::Lock { handle, ticket, start, end, exclusive, wait } => {
-                [*handle, *ticket, *start, *end].into_iter().for_each(|number| put_number(out, number));
+            Self::Lock { handle, ticket, start, end, exclusive, wait, known } => {
+                [*handle, *ticket, *start, *end, *known]
+                    .into_iter()
+                    .for_each(|number| put_number(out, number));
                 out.push(u8::from(*exclusive) | u8::from(*wait) << 1);
             }
             Self::Unlock { handle, ticket } => {
@@ -199,6 +237,10 @@ impl TunnelRequest {
             Self::List { prefix, after } => {
                 put_string(out, prefix);
                 put_string(out, after);
+            }
+            Self::Evict { id, owners } => {
+                out.extend_from_slice(id);
+                put_sessions(out, owners);
             }
             Self::Status | Self::Ping | Self::Bye => {}
         }
@@ -224,8 +266,16 @@ impl TunnelRequest {
             9 => Self::Sync { handle: r.number()?, entry: flag_bits(r, 1)? == 1 },
             10 => {
                 let (handle, ticket, start, end) = (r.number()?, r.number()?, r.number()?, r.number()?);
-                let bits = flag_bits(r, 2)?;
-                Self::Lock { handle, ticket, start, end, exclusive: bits & 1 != 0, wait: bits & 2 != 0 }
+                let (known, bits) = (r.number()?, flag_bits(r, 2)?);
+                Self::Lock {
+                    handle,
+                    ticket,
+                    start,
+                    end,
+                    exclusive: bits & 1 != 0,
+                    wait: bits & 2 != 0,
+                    known,
+                }
             }
             11 => Self::Unlock { handle: r.number()?, ticket: r.number()? },
             12 => Self::List {
@@ -235,6 +285,7 @@ impl TunnelRequest {
             13 => Self::Status,
             14 => Self::Ping,
             15 => Self::Bye,
+            16 => Self::Evict { id: r.array()?, owners: read_sessions(r)? },
             _ => return Ok(None),
         };
         reader.finish()?;
@@ -248,12 +299,29 @@ fn decode_open(r: &mut ByteReader<'_>) -> Result<TunnelRequest, WireDecodeError>
     let flags =
         OpenFlags { read: bit(0), write: bit(1), create: bit(2), exclusive: bit(3), truncate: bit(4) };
     let (permissions, stripe) = (r.number_up_to(0o7777)? as u32, r.number()?);
-    let part = if bit(5) { Some(r.array()?) } else { None };
-    Ok(TunnelRequest::Open { name: r.string(LONGEST_NAME)?.to_vec(), flags, permissions, stripe, part })
+    let role = if bit(5) {
+        OpenRole::Part { id: r.array()?, owner: r.array()? }
+    } else {
+        OpenRole::First { epochs: r.array()? }
+    };
+    Ok(TunnelRequest::Open { name: r.string(LONGEST_NAME)?.to_vec(), flags, permissions, stripe, role })
 }
 
 /// A byte with at most so many bits.
 fn flag_bits(r: &mut ByteReader<'_>, bits: u8) -> Result<u8, WireDecodeError> {
     let byte = r.byte()?;
     if byte >> bits == 0 { Ok(byte) } else { Err(r.error("unknown bits")) }
+}
+
+/// Appends at most [`MOST_EVICTED`] sessions.
+pub(super) fn put_sessions(out: &mut Vec<u8>, sessions: &[SessionId]) {
+    let sessions = &sessions[..sessions.len().min(MOST_EVICTED)];
+    put_number(out, sessions.len() as u64);
+    sessions.iter().for_each(|session| out.extend_from_slice(session));
+}
+
+/// Reads sessions.
+pub(super) fn read_sessions(r: &mut ByteReader<'_>) -> Result<Vec<SessionId>, WireDecodeError> {
+    let count = r.number_up_to(MOST_EVICTED as u64)?;
+    (0..count).map(|_| r.array()).collect()
 }

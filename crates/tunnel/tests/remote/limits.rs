@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct_device::{HandleExt, Kind};
 
-use crate::test_servers::{TestServers, create};
+use crate::test_servers::{SILENCE, TestServers, create};
 
 #[test]
 fn many_clients_cannot_exceed_the_memory() {
@@ -38,11 +38,11 @@ fn many_clients_cannot_exceed_the_memory() {
 
 #[test]
 fn too_many_connections_are_refused_with_a_reason() {
-    let servers = TestServers::start_with(1, Duration::from_secs(10), |options| options.connections = 4);
+    let servers = TestServers::start_with(1, SILENCE, |options| options.connections = 4);
     let one = create(&*servers.device(",connections=1"), "/one");
     let other = create(&*servers.device(",connections=2"), "/other");
     let error = servers
-        .device(",connections=3")
+        .device(",connections=3,wait=0s")
         .open("/third".as_ref(), &aqueduct_device::DeviceOpenOptions::read_write().create(true))
         .err()
         .unwrap();

@@ -11,7 +11,7 @@ use aqueduct_tunnel::wire::frame::{FrameHead, HEAD};
 use aqueduct_tunnel::wire::greeting::{
     CLIENT_HELLO, CLIENT_PROOF, ClientHello, ClientProof, GreetingResult, RESULT, SERVER_HELLO, VERSION,
 };
-use aqueduct_tunnel::wire::request::{OpenFlags, TunnelRequest};
+use aqueduct_tunnel::wire::request::{OpenFlags, OpenRole, TunnelRequest};
 use aqueduct_tunnel::{Key, ProofRole, ServerOptions, Tunnel, TunnelServer};
 
 use crate::test_servers::{TestServers, create, loopback};
@@ -23,7 +23,7 @@ fn connect(server: &TunnelServer) -> TcpStream {
 }
 
 /// Greets as a client; the bytes that were sent, and the stream of an accepted client.
-fn greet(server: &TunnelServer, key: &Key, slot: u32) -> Result<TcpStream, String> {
+pub(crate) fn greet(server: &TunnelServer, key: &Key, slot: u32) -> Result<TcpStream, String> {
     let mut stream = connect(server);
     let hello = ClientHello { version: VERSION, features: 0, nonce: [5; 32] }.encode();
     stream.write_all(&hello).unwrap();
@@ -36,7 +36,7 @@ fn greet(server: &TunnelServer, key: &Key, slot: u32) -> Result<TcpStream, Strin
     stream.read_exact(&mut result).unwrap();
     match GreetingResult::decode(&result) {
         GreetingResult::Accepted { .. } => Ok(stream),
-        GreetingResult::Refused(why) => Err(why),
+        GreetingResult::Refused(why) | GreetingResult::Busy(why) => Err(why),
     }
 }
 
@@ -137,8 +137,8 @@ fn mutated_requests_of_a_client_with_the_key() {
     let servers = TestServers::start_with(1, Duration::from_secs(10), |options| options.memory = 64 << 20);
     let (server, key) = (&servers.servers[0], servers.key());
     let flags = OpenFlags { read: true, write: true, create: true, ..OpenFlags::default() };
-    let open =
-        TunnelRequest::Open { name: b"m".to_vec(), flags, permissions: 0o600, stripe: 1 << 20, part: None };
+    let role = OpenRole::First { epochs: [0; 16] };
+    let open = TunnelRequest::Open { name: b"m".to_vec(), flags, permissions: 0o600, stripe: 1 << 20, role };
     let strips = vec![aqueduct_tunnel::wire::strips::WireStrip { offset: 5, len: 8, stride: 64, count: 4 }];
     let requests = [
         open,
@@ -146,9 +146,18 @@ fn mutated_requests_of_a_client_with_the_key() {
         TunnelRequest::Write { handle: 1, strips },
         TunnelRequest::Len { handle: 1 },
         TunnelRequest::SetLen { handle: 1, len: 100 },
-        TunnelRequest::Lock { handle: 1, ticket: 1, start: 0, end: 10, exclusive: true, wait: false },
+        TunnelRequest::Lock {
+            handle: 1,
+            ticket: 1,
+            start: 0,
+            end: 10,
+            exclusive: true,
+            wait: false,
+            known: 0,
+        },
         TunnelRequest::List { prefix: b"m".to_vec(), after: Vec::new() },
         TunnelRequest::Delete { name: b"m".to_vec(), part: None },
+        TunnelRequest::Evict { id: [1; 16], owners: vec![[2; 16]; 3] },
     ];
     let seeds: Vec<Vec<u8>> = requests
         .iter()
@@ -203,4 +212,26 @@ fn names_stay_in_the_folder_of_the_server() {
         assert_eq!(error.kind(), Kind::InvalidName, "{name}: {error}");
     }
     assert_eq!(std::fs::read_dir(store.path()).unwrap().count(), 1);
+}
+
+/// The path of a Unix socket that names another file is an error, and the file stays.
+#[test]
+fn a_file_at_the_path_of_a_socket_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("results");
+    std::fs::write(&path, "results").unwrap();
+    let options = || ServerOptions {
+        listen: vec![aqueduct_tunnel::Address::Unix(path.clone())],
+        ..ServerOptions::default()
+    };
+    let error = TunnelServer::start(options()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"results");
+    // What a killed server has left is replaced, a living one is not.
+    std::fs::remove_file(&path).unwrap();
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let server = TunnelServer::start(options()).unwrap();
+    assert!(TunnelServer::start(options()).is_err());
+    drop(server);
+    assert!(!path.exists());
 }

@@ -10,6 +10,7 @@ use aqueduct_tunnel::{Address, Key, ServerOptions, Tunnel, TunnelServer};
 
 pub(crate) struct TestServers {
     pub(crate) servers: Vec<TunnelServer>,
+    places: Vec<Membership>,
     pub(crate) folder: tempfile::TempDir,
     silence: Duration,
 }
@@ -45,9 +46,30 @@ impl TestServers {
             change(&mut options);
             let server = TunnelServer::start(options).unwrap();
             place.publish(&server.addresses()[0]).unwrap();
-            server
+            (server, place)
         };
-        Self { servers: (0..count).map(start).collect(), folder, silence }
+        let (servers, places) = (0..count).map(start).unzip();
+        Self { servers, places, folder, silence }
+    }
+
+    /// Ends a server and starts another one in its place, with nothing of what the first one had.
+    pub(crate) fn restart(&mut self, index: u16) {
+        let at = usize::from(index);
+        drop(self.servers.remove(at));
+        let place = &self.places[at];
+        let options = ServerOptions {
+            listen: loopback(),
+            memory: 1 << 30,
+            key: Some(place.key.clone()),
+            set: place.set,
+            index,
+            count: place.count,
+            silence: self.silence,
+            ..ServerOptions::default()
+        };
+        let server = TunnelServer::start(options).unwrap();
+        place.publish(&server.addresses()[0]).unwrap();
+        self.servers.insert(at, server);
     }
 
     pub(crate) fn key_file(&self) -> PathBuf {
