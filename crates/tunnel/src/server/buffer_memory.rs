@@ -11,6 +11,12 @@ const SMALL: u64 = 8 << 10;
 /// Decoded ranges take more than encoded ones: 32 bytes for 4.
 const DECODED: u64 = 8;
 
+/// What the thread of a connection takes besides: its stack, the buffer of its socket, tables of the allocator.
+const CONNECTION: u64 = 48 << 10;
+
+/// Buffers get so much, however many connections there are.
+const LEAST: u64 = 1 << 20;
+
 /// The memory that connections share.
 #[derive(Debug)]
 pub(super) struct BufferMemory {
@@ -23,6 +29,7 @@ pub(super) struct BufferMemory {
 struct BufferUse {
     used: u64,
     waiting: usize,
+    connections: u64,
 }
 
 impl BufferMemory {
@@ -34,11 +41,16 @@ impl BufferMemory {
     fn take(&self, bytes: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.waiting += 1;
-        while state.used > 0 && state.used + bytes > self.limit {
+        while state.used > 0 && state.used + bytes > self.limit_beside(state.connections) {
             state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.waiting -= 1;
         state.used += bytes;
+    }
+
+    /// What is left for buffers beside so many connections.
+    fn limit_beside(&self, connections: u64) -> u64 {
+        self.limit.saturating_sub(connections * CONNECTION).max(LEAST.min(self.limit))
     }
 
     fn give(&self, bytes: u64) {
@@ -63,6 +75,7 @@ pub(super) struct RequestBuffers<'a> {
 
 impl<'a> RequestBuffers<'a> {
     pub(super) fn new(memory: &'a BufferMemory) -> Self {
+        memory.state.lock().unwrap_or_else(PoisonError::into_inner).connections += 1;
         Self { descriptor: Vec::new(), payload: Vec::new(), answer: Vec::new(), memory, taken: 0 }
     }
 
@@ -104,6 +117,7 @@ impl<'a> RequestBuffers<'a> {
 impl Drop for RequestBuffers<'_> {
     fn drop(&mut self) {
         self.free();
+        self.memory.state.lock().unwrap_or_else(PoisonError::into_inner).connections -= 1;
     }
 }
 

@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use aqueduct_device::{HandleExt, Kind};
+use aqueduct_tunnel::announce::Membership;
+use aqueduct_tunnel::{ServerOptions, TunnelServer};
 
-use crate::test_servers::{SILENCE, TestServers, create};
+use crate::test_servers::{SILENCE, TestServers, create, loopback};
 
 #[test]
 fn many_clients_cannot_exceed_the_memory() {
@@ -73,4 +75,88 @@ fn connections_end_with_the_server() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(server.status().sessions, 0);
+}
+
+/// The variable of a server process: the folder in which it announces itself.
+const ANNOUNCE: &str = "AQUEDUCT_TEST_ANNOUNCE";
+
+/// The memory of the server process.
+const MEMORY: u64 = 64 << 20;
+
+/// The body of a server process.
+#[test]
+fn a_server_process() {
+    let Some(folder) = std::env::var_os(ANNOUNCE) else { return };
+    let place = Membership::join(folder.as_ref(), 1, None).unwrap();
+    let options = ServerOptions {
+        listen: loopback(),
+        memory: MEMORY,
+        key: Some(place.key.clone()),
+        set: place.set,
+        ..ServerOptions::default()
+    };
+    let server = TunnelServer::start(options).unwrap();
+    place.publish(&server.addresses()[0]).unwrap();
+    // Until it is killed.
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+/// A hundred clients that write more than there is memory for, in small pieces and in large ones: the process takes no more than its limit
+/// and what any process needs.
+#[test]
+fn resident_memory_under_a_hundred_clients() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "limits::a_server_process", "--nocapture"])
+        .env(ANNOUNCE, folder.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let server = KilledAtEnd(server);
+    aqueduct_tunnel::announce::read_when_complete(folder.path(), Duration::from_secs(60)).unwrap();
+    let before = memory(&server.0, "VmRSS:");
+    // All have their files before the memory is full.
+    let opened = std::sync::Barrier::new(100);
+    std::thread::scope(|scope| {
+        for client in 0..100_u64 {
+            // Other settings: another session.
+            let text = format!("servers={},wait=60s,connections={}", folder.path().display(), client + 1);
+            let opened = &opened;
+            scope.spawn(move || {
+                let device = aqueduct_tunnel::Tunnel::from_parameters(&text).unwrap();
+                let file = create(&*device, &format!("/{client}"));
+                opened.wait();
+                let pieces = (0..50_u64).map(|at| file.write_at((at + 100) << 20, &[1; 100]));
+                pieces.for_each(|written| assert!(is_ok_or_full(&written), "{written:?}"));
+                let bytes = vec![client as u8; 1 << 20];
+                let error = (0..80_u64).find_map(|at| file.write_at(at << 20, &bytes).err()).unwrap();
+                assert_eq!(error.kind(), Kind::NoSpace, "{error}");
+            });
+        }
+    });
+    let peak = memory(&server.0, "VmHWM:");
+    println!("before {before} bytes, peak {peak} bytes, limit {MEMORY} bytes");
+    // Some megabytes for what the allocator keeps for its threads.
+    assert!(peak < before + MEMORY / 100 * 105 + (4 << 20), "peak {peak} bytes");
+}
+
+/// A line of the state of a process, in bytes.
+fn memory(process: &std::process::Child, line: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let text = status.lines().find_map(|text| text.strip_prefix(line)).unwrap();
+    text.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
+}
+
+/// A process that ends with the test, also with one that fails.
+struct KilledAtEnd(std::process::Child);
+
+impl Drop for KilledAtEnd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn is_ok_or_full(outcome: &aqueduct_device::Result<()>) -> bool {
+    outcome.as_ref().err().is_none_or(|error| error.kind() == Kind::NoSpace)
 }

@@ -169,7 +169,8 @@ fn mutated_requests_of_a_client_with_the_key() {
         .collect();
     let mut mutator = Mutator::new(7, &[]);
     let (mut stream, mut answered) = (greet(server, &key, 1).unwrap(), 0);
-    for number in 0..3000 {
+    let frames = if std::env::var_os("AQUEDUCT_LONG_TESTS").is_some() { 100_000 } else { 3000 };
+    for number in 0..frames {
         let bytes =
             if number % 3 == 0 { seeds[number / 3 % seeds.len()].clone() } else { mutator.mutate(&seeds) };
         // Preallocation would only take memory, and the last request ends the session.
@@ -234,4 +235,44 @@ fn a_file_at_the_path_of_a_socket_is_kept() {
     assert!(TunnelServer::start(options()).is_err());
     drop(server);
     assert!(!path.exists());
+}
+
+/// The socket that the process of another user connects to.
+const STRANGER: &str = "AQUEDUCT_TEST_STRANGER";
+
+/// The body of a process of another user: prints how many bytes it gets for a hello.
+#[test]
+fn a_stranger_process() {
+    let Some(path) = std::env::var_os(STRANGER) else { return };
+    let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
+    stream.write_all(&ClientHello { version: VERSION, features: 0, nonce: [5; 32] }.encode()).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    println!("\n{} bytes", answer.len());
+}
+
+/// The kernel names the user at the other end of a Unix socket: another one gets no answer, although the socket lets it connect.
+#[test]
+fn another_user_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listen = vec![aqueduct_tunnel::Address::Unix(path.clone())];
+    let server = TunnelServer::start(ServerOptions { listen, ..ServerOptions::default() }).unwrap();
+    for (path, mode) in [(folder.path(), 0o755), (&path, 0o777)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "security::a_stranger_process", "--nocapture"]).env(STRANGER, &path).uid(65_534);
+    let output = match command.output() {
+        Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
+        Err(error) => {
+            eprintln!("skipped: a process of another user cannot be started: {error}");
+            return;
+        }
+    };
+    assert!(output.lines().any(|line| line == "0 bytes"), "{output}");
+    assert_eq!(server.status().refused, 1);
+    assert_eq!(server.status().sessions, 0);
 }
