@@ -2,6 +2,7 @@
 
 mod bench;
 mod fast;
+mod hosts;
 mod mpi4py;
 mod mpiio;
 mod packages;
@@ -18,6 +19,7 @@ cargo xtask test [STAGE…]        install missing packages, then run all stages
 cargo xtask test --fast          format, lints, unit tests and quick integration tests: two minutes, no MPI, no Python
 cargo xtask prepare              install everything that tests need; prints the variables with its paths
 cargo xtask mpiio                build the interposition library, target/release/libaqueduct_mpiio.so
+cargo xtask hosts                run jobs of both MPI libraries and servers of remote memory on several hosts (network namespaces); needs root
 cargo xtask soak [MINUTES]       open files on many communicators for 10 minutes or MINUTES; memory, descriptors and threads must not grow
 cargo xtask valgrind             run C programs on the interposition library under valgrind
 cargo xtask sanitize address     run tests under AddressSanitizer; `thread` for ThreadSanitizer; needs nightly
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         ["test", stages @ ..] => test::run_stages(stages),
         ["prepare"] => test::prepare(),
         ["mpiio"] => mpiio::build(),
+        ["hosts"] => hosts::run_all(),
         ["soak"] => mpiio::soak(None),
         ["soak", minutes] => mpiio::soak(Some(minutes)),
         ["valgrind"] => mpiio::valgrind(),

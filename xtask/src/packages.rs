@@ -27,6 +27,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("btrfs-progs", "btrfs for the tests of failing file systems, and its quotas"),
     ("bindfs", "a FUSE file system, for the test of nodes whose page caches differ"),
     ("python3-h5py-mpi", "parallel HDF5 on the interposition library"),
+    ("iproute2", "hosts as network namespaces, for jobs and servers on several hosts"),
     ("strace", "injection and tracing of system calls"),
     ("povray", "scenes of PovWriter"),
     ("chromium", "the pages of motif and of reports"),

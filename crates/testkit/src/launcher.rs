@@ -6,7 +6,10 @@ use std::io::Read;
 use std::iter::successors;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use crate::hosts::TestHosts;
 
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How often the launcher is looked at, and every how many times its ranks are; counts, so that time in which nothing runs does not matter.
@@ -18,10 +21,13 @@ const LONELY: u32 = 60;
 /// A way to start an MPI program.
 #[derive(Debug)]
 pub struct TestLauncher {
+    name: &'static str,
     program: PathBuf,
     command: PathBuf,
-    arguments: &'static [&'static str],
+    arguments: Vec<String>,
     variables: Vec<(&'static str, PathBuf)>,
+    /// Where its ranks run, unless it is this machine.
+    hosts: Option<Arc<TestHosts>>,
     /// The library that programs started by it load.
     pub library: PathBuf,
 }
@@ -40,7 +46,8 @@ pub struct JobOutput {
 impl TestLauncher {
     /// The launcher of this name, for one program: `openmpi` and `mpich` as Debian has them, `openmpi5`, `mpich5` and `standard` where
     /// `AQUEDUCT_TEST_OPENMPI5` and `AQUEDUCT_TEST_MPICH5` say they are. One that is missing is said to be skipped, or is a failure
-    /// under `AQUEDUCT_REQUIRE_MPI=1`.
+    /// under `AQUEDUCT_REQUIRE_MPI=1`. With `AQUEDUCT_TEST_HOSTS=2` the ranks of the first two are distributed over two [hosts](crate::hosts):
+    /// round-robin, or as many as `AQUEDUCT_NODE_RANKS` says on each.
     pub fn find(name: &str, program: &Path) -> Option<Self> {
         let found = known(name, program.to_owned());
         if found.is_none() {
@@ -49,6 +56,12 @@ impl TestLauncher {
             eprintln!("skipped: {name} is not there");
         }
         found
+    }
+
+    /// The same on these hosts.
+    #[must_use]
+    pub fn on_hosts(self, hosts: &Arc<TestHosts>) -> Self {
+        Self { hosts: Some(Arc::clone(hosts)), ..self }
     }
 
     /// Starts the program on so many ranks and waits for its end; one that hangs is ended, and a failure.
@@ -63,8 +76,22 @@ impl TestLauncher {
     }
 
     fn run(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)], kills: bool) -> JobOutput {
-        let mut command = Command::new(&self.command);
-        command.args(self.arguments).args(["-n", &ranks.to_string()]).arg(&self.program).args(arguments);
+        let mut command = match &self.hosts {
+            Some(hosts) => hosts.launch_command(&self.command),
+            None => Command::new(&self.command),
+        };
+        let (mut variables, mut per_host) = (variables.to_vec(), None);
+        if let Some(hosts) = &self.hosts {
+            // Real hosts in place of simulated nodes.
+            variables.retain(|(name, value)| {
+                let is_per_host = *name == "AQUEDUCT_NODE_RANKS";
+                per_host = if is_per_host { value.parse().ok() } else { per_host };
+                !is_per_host
+            });
+            command.args(hosts.launcher_words(self.name, per_host)).args(self.exported(&variables));
+        }
+        command.args(&self.arguments).args(["-n", &ranks.to_string()]);
+        command.arg(&self.program).args(arguments);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.envs(variables.iter().copied());
         // Containers and CI run as root, which Open MPI refuses unless two variables are set.
@@ -99,6 +126,18 @@ impl TestLauncher {
         JobOutput { success: status.success(), output: text(output), errors: text(errors) }
     }
 
+    /// The words that give variables to ranks on other hosts; Open MPI needs them.
+    fn exported(&self, variables: &[(&str, &str)]) -> Vec<String> {
+        if self.name != "openmpi" {
+            return Vec::new();
+        }
+        let own = self.variables.iter().map(|(name, _)| *name);
+        let names = own.chain(variables.iter().map(|(name, _)| *name)).map(str::to_owned);
+        let inherited = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let inherited = inherited.filter(|name| name.starts_with("AQUEDUCT_") || name == "LD_LIBRARY_PATH");
+        names.chain(inherited).flat_map(|name| ["-x".to_owned(), name]).collect()
+    }
+
     /// Whether any process that a launcher has started still runs the program.
     fn has_ranks(&self, launcher: u32) -> bool {
         let program = self.program.canonicalize().unwrap_or_else(|_| self.program.clone());
@@ -126,25 +165,32 @@ impl TestLauncher {
 /// The launcher of this name, if it is on this machine.
 fn known(name: &str, program: PathBuf) -> Option<TestLauncher> {
     let root = |variable: &str| env::var_os(variable).map(PathBuf::from);
+    let oversubscribe = || vec!["--oversubscribe".to_owned()];
     match name {
         "openmpi" => which("mpirun.openmpi").map(|command| TestLauncher {
+            name: "openmpi",
             program,
             command,
-            arguments: &["--oversubscribe"],
+            arguments: oversubscribe(),
             variables: Vec::new(),
+            hosts: TestHosts::of_environment(),
             library: "libmpi.so.40".into(),
         }),
         "mpich" => which("mpirun.mpich").map(|command| TestLauncher {
+            name: "mpich",
             program,
             command,
-            arguments: &[],
+            arguments: Vec::new(),
             variables: Vec::new(),
+            hosts: TestHosts::of_environment(),
             library: "libmpich.so.12".into(),
         }),
         "openmpi5" => root("AQUEDUCT_TEST_OPENMPI5").map(|prefix| TestLauncher {
+            name: "openmpi5",
             program,
             command: prefix.join("bin/mpirun"),
-            arguments: &["--oversubscribe"],
+            arguments: oversubscribe(),
+            hosts: None,
             variables: vec![
                 ("OPAL_PREFIX", prefix.clone()),
                 ("AQUEDUCT_MPI", prefix.join("lib/libmpi.so.40")),
@@ -152,16 +198,20 @@ fn known(name: &str, program: PathBuf) -> Option<TestLauncher> {
             library: prefix.join("lib/libmpi.so.40"),
         }),
         "mpich5" => root("AQUEDUCT_TEST_MPICH5").map(|prefix| TestLauncher {
+            name: "mpich5",
             program,
             command: prefix.join("bin/mpiexec"),
-            arguments: &[],
+            arguments: Vec::new(),
+            hosts: None,
             variables: vec![("AQUEDUCT_MPI", prefix.join("lib/libmpi.so.12"))],
             library: prefix.join("lib/libmpi.so.12"),
         }),
         "standard" => root("AQUEDUCT_TEST_MPICH5").map(|prefix| TestLauncher {
+            name: "standard",
             program,
             command: prefix.join("bin/mpiexec"),
-            arguments: &[],
+            arguments: Vec::new(),
+            hosts: None,
             variables: vec![("AQUEDUCT_MPI", prefix.join("lib/libmpi_abi.so.1"))],
             library: prefix.join("lib/libmpi_abi.so.1"),
         }),

@@ -9,6 +9,7 @@
 //! * [`byte_pattern`]: bytes of test files, computed from their position;
 //! * [`contents`]: the bytes of a file, as another open sees them;
 //! * [`blocking_device`]: a device whose writes block until they are released;
+//! * [`hosts`]: several hosts on one machine, as network namespaces;
 //! * [`launcher`]: MPI programs started under the installed launchers;
 //! * [`mutator`]: mutated inputs for tests of decoders;
 //! * [`hdf5_checksums`]: checksums of mutated HDF5 files;
@@ -30,6 +31,7 @@ pub mod file;
 pub mod filesystem;
 pub mod hdf5_checksums;
 pub mod headers;
+pub mod hosts;
 pub mod launcher;
 pub mod mpi_job;
 pub mod mutator;

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use aqueduct_testkit::hosts::TestHosts;
+
 /// An MPI of this machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mpi {
@@ -171,12 +173,26 @@ impl Job<'_> {
         self.run_within(170, words)
     }
 
+    /// The same on the first hosts of these.
+    pub(crate) fn run_on(&self, hosts: &TestHosts, count: usize, words: &[&str]) -> Output {
+        let launcher = launcher(self.mpi).expect("asked for before");
+        let mut command = hosts.launch_command("timeout");
+        command.args(["--kill-after=5", "170"]).arg(launcher);
+        command.args(hosts.launcher_words_for(self.mpi.name, count, None));
+        self.finish(command, words)
+    }
+
     /// The same for a run that hangs if it takes longer than so many seconds.
     pub(crate) fn run_within(&self, seconds: u32, words: &[&str]) -> Output {
         let launcher = launcher(self.mpi).expect("asked for before");
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", &seconds.to_string()]).arg(launcher).args(self.mpi.words);
-        command.arg("-n").arg(self.ranks.to_string());
+        command.args(["--kill-after=5", &seconds.to_string()]).arg(launcher);
+        self.finish(command, words)
+    }
+
+    /// Runs the launcher with the words of the job.
+    fn finish(&self, mut command: Command, words: &[&str]) -> Output {
+        command.args(self.mpi.words).arg("-n").arg(self.ranks.to_string());
         let path = preload_library();
         let preload = [("LD_PRELOAD", path.to_str().expect("UTF-8"))];
         let preload = if self.preloaded { &preload[..] } else { &[] };

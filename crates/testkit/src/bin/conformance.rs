@@ -9,11 +9,13 @@ use std::ffi::{c_int, c_void};
 use std::process::ExitCode;
 
 use aqueduct_comm::{Comm, Error, Kind, Op, abi};
-use aqueduct_file::Info;
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{Info, View};
 use aqueduct_testkit::{file, transport};
 
 const USAGE: &str = "conformance suite | file FOLDER | memory NAME | abort-in-memory NAME | buffered FOLDER | faults FOLDER | panic RANK | \
-     error RANK | leave RANK | silent RANK | keep RANK | unreceived | twice | worker | facts | hints | large | threads | host LIBRARY";
+     error RANK | leave RANK | silent RANK | keep RANK | unreceived | twice | worker | facts | hints | large | threads | \
+     traffic FOLDER | steps FOLDER | host LIBRARY";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,6 +40,8 @@ fn main() -> ExitCode {
         Some("hints") => aqueduct_comm::run(hints),
         Some("large") => aqueduct_comm::run(large),
         Some("threads") => aqueduct_comm::run(threads),
+        Some("traffic") => aqueduct_comm::run(|world| traffic(world, text())),
+        Some("steps") => aqueduct_comm::run(|world| steps(world, text())),
         Some("host") => host(text()),
         _ => {
             eprintln!("usage: {USAGE}");
@@ -95,6 +99,61 @@ fn abort_in_memory(world: &Comm, name: &str) -> Result<(), Error> {
     let busy = aqueduct_file::delete(&name).expect_err("an open file");
     println!("{:?}", busy.kind());
     std::process::abort();
+}
+
+/// The messages and bytes that each rank sends for collective writes of some patterns, the first time and when they are repeated.
+fn traffic(world: &Comm, folder: &str) -> Result<(), Error> {
+    for piece in [128 << 10, 4 << 10, 4] {
+        let sent = match measure_traffic(world, folder, piece) {
+            Ok(sent) => sent,
+            Err(error) => panic!("{error}"),
+        };
+        if let Some(all) = world.gather(0, &sent)? {
+            println!("pieces of {piece} bytes: {all:?}");
+        }
+    }
+    Ok(())
+}
+
+fn measure_traffic(world: &Comm, folder: &str, piece: u64) -> aqueduct_file::Result<[u64; 4]> {
+    let (rank, ranks) = (world.rank() as u64, world.size() as u64);
+    let options = aqueduct_file::OpenOptions::new().read(true).write(true).create(true);
+    let options = options.hint("romio_cb_write", "enable").hint("cb_buffer_size", "1048576");
+    let options = options.hint("striping_unit", "4096").delete_on_close(true);
+    let file = options.open(world, format!("ufs:{folder}/traffic-{piece}"))?;
+    let filetype = Layout::bytes(piece).and_then(|bytes| bytes.resized(0, (piece * ranks) as i64));
+    let filetype = filetype.expect("a layout within the limits");
+    let view = View::new(rank * piece, &Layout::from(Basic::Byte), &filetype)?;
+    file.set_view(&view)?;
+    let data = vec![rank as u8; 128 << 10];
+    // The first access of all makes the buffers; with a new view its plan is forgotten.
+    file.at(0).all().write(&data)?;
+    file.set_view(&view)?;
+    let mut sent = [0; 4];
+    for sent in sent.chunks_mut(2) {
+        let before = file.counters();
+        file.at(0).all().write(&data)?;
+        let done = file.counters() - before;
+        sent.copy_from_slice(&[done.messages, done.sent]);
+    }
+    file.close()?;
+    Ok(sent)
+}
+
+/// Synced steps of all ranks, without an end: prints the number of each step that is durable.
+fn steps(world: &Comm, folder: &str) -> Result<(), Error> {
+    let file = aqueduct_file::File::create(world, format!("ufs:{folder}/steps")).expect("a file");
+    for step in 0_u64.. {
+        let offset = (step * world.size() as u64 + world.rank() as u64) * 4096;
+        let written = file.at(offset).all().write(&vec![step as u8 + 1; 4096]);
+        if written.is_err() || file.sync().is_err() {
+            return Err(Error::new(Kind::Unsupported, "steps", "a write has failed"));
+        }
+        if world.rank() == 0 {
+            println!("step {step}");
+        }
+    }
+    Ok(())
 }
 
 /// Little memory and a spill file, so that both are used.
