@@ -1,5 +1,6 @@
 //! The command line.
 
+mod convert_command;
 mod generate_command;
 mod search_command;
 mod service_command;
@@ -27,6 +28,8 @@ enum MotifCommand {
     Serve(service_command::ServeArguments),
     /// Users, queue, kept results and a web page in front of a server
     Proxy(service_command::ProxyArguments),
+    /// Pack DNA or RNA with 2 or 4 bits for a residue, with an index of the sequences
+    Convert(convert_command::PackArguments),
     /// Write a random genome with planted motifs
     Generate(generate_command::GenerateArguments),
 }
@@ -36,6 +39,7 @@ pub(crate) fn run(arguments: MotifArguments) -> Result<ExitCode> {
         MotifCommand::Search(arguments) => search_command::run(&arguments),
         MotifCommand::Serve(arguments) => service_command::serve(&arguments),
         MotifCommand::Proxy(arguments) => service_command::proxy(&arguments),
+        MotifCommand::Convert(arguments) => convert_command::run(&arguments),
         MotifCommand::Generate(arguments) => generate_command::run(&arguments),
     }
 }

@@ -7,6 +7,9 @@ use anyhow::{Context, Result};
 use aqueduct::comm::Comm;
 use aqueduct::object::{Object, ObjectFile, ObjectView};
 
+/// The memory of a hit beside its residues and names, about, in bytes.
+pub(crate) const HIT_OVERHEAD: usize = 256;
+
 /// A hit. The order is that of results: by file, sequence and start.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Object)]
 pub struct Hit {
@@ -34,6 +37,12 @@ impl Hit {
     /// The strand: `+` or `-`.
     pub fn strand(&self) -> char {
         if self.reverse == 0 { '+' } else { '-' }
+    }
+
+    /// The memory that it takes, about, in bytes.
+    pub fn memory(&self) -> u64 {
+        let texts = self.residues.len() + self.name.len() + self.file.len();
+        (HIT_OVERHEAD + texts + 8 * self.term_lengths.len()) as u64
     }
 
     /// The parts that the terms match.
@@ -78,7 +87,7 @@ pub fn read_hits(world: &Comm, name: &str) -> Result<Vec<Hit>> {
     Ok(hits)
 }
 
-/// Parts of sequences, by file and number of the sequence: sorted and disjoint, counted from 0.
+/// Parts of sequences, by name of the file and number of the sequence: sorted and disjoint, counted from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Regions(BTreeMap<(String, u64), Vec<Range<u64>>>);
 
@@ -94,7 +103,9 @@ impl Regions {
         let mut regions: BTreeMap<(String, u64), Vec<Range<u64>>> = BTreeMap::new();
         for (file, sequence, start, end) in spans {
             let span = start.saturating_sub(1).saturating_sub(around)..end.saturating_add(around);
-            regions.entry((file, sequence)).or_default().push(span);
+            if !span.is_empty() {
+                regions.entry((file, sequence)).or_default().push(span);
+            }
         }
         for spans in regions.values_mut() {
             spans.sort_by_key(|span| span.start);
@@ -108,6 +119,33 @@ impl Regions {
             *spans = merged;
         }
         Self(regions)
+    }
+
+    /// The names of the files.
+    pub fn files(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.0.keys().map(|(file, _)| file.as_str()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The same regions with other names of the files; those of files without a new name are left out.
+    #[must_use]
+    pub fn with_files(&self, name_of: impl Fn(&str) -> Option<String>) -> Self {
+        let spans = self.0.iter().filter_map(|((file, sequence), spans)| {
+            let file = name_of(file)?;
+            Some(spans.iter().map(move |span| (file.clone(), *sequence, span.start + 1, span.end)))
+        });
+        Self::of_spans(spans.flatten(), 0)
+    }
+
+    /// All regions: name of the file, number of the sequence, and parts counted from 0.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64, &[Range<u64>])> {
+        self.0.iter().map(|((file, sequence), spans)| (file.as_str(), *sequence, spans.as_slice()))
+    }
+
+    /// The memory that they take, about, in bytes.
+    pub fn memory(&self) -> u64 {
+        self.0.iter().map(|((file, _), spans)| (64 + file.len() + 16 * spans.len()) as u64).sum()
     }
 
     /// The regions of a sequence.

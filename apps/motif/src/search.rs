@@ -1,26 +1,34 @@
 //! The parallel search: files are distributed over ranks, every rank searches its parts, rank 0 gets the hits in order.
 
+mod cancellation;
+mod collected_hits;
+mod gzip_file;
 pub mod partition;
 pub(crate) mod range_search;
 mod rounds;
+pub mod sequence_count;
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Op};
 
+use self::cancellation::Cancellation;
+use self::collected_hits::{PlacedOutcome, gather_hits};
+use self::gzip_file::search_gzip;
 pub use self::partition::FileDistribution;
 use self::partition::{LineProbe, part_of, state_before};
 use self::range_search::{FilePart, PartOutcome, PartRegions, PartSearch, RangeSearch, SequencePosition};
-use self::rounds::{SearchRounds, search_gzip};
+use self::rounds::SearchRounds;
 use crate::hit::{Hit, Regions};
 use crate::input::database::{DatabaseFile, FileFormat};
 use crate::input::fasta::LineState;
 use crate::input::piece_reader::InputMode;
 use crate::matcher::Matcher;
-use crate::query::{Query, ResidueKind};
+use crate::query::Query;
 
 /// The longest hit of a query without a limit, if none is given.
 pub const DEFAULT_LONGEST: usize = 10_000;
@@ -60,9 +68,11 @@ pub struct SearchSettings {
     pub buffer: usize,
     /// The search stops after so many hits.
     pub most: u64,
+    /// The search stops if its hits take so much memory, in bytes.
+    pub most_bytes: u64,
     /// Only within these regions.
     pub within: Option<Arc<Regions>>,
-    /// Ends the search, if it is set on any rank.
+    /// Ends the search, if it is set on any rank; checked about once per millisecond of work.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -79,6 +89,7 @@ impl SearchSettings {
             shares: Vec::new(),
             buffer: 4 << 20,
             most: 1_000_000,
+            most_bytes: 1 << 30,
             within: None,
             cancel: None,
         }
@@ -121,15 +132,6 @@ pub struct SearchOutcome {
     pub method: String,
 }
 
-/// A part's outcome with its place.
-struct PlacedOutcome {
-    file: usize,
-    position: SequencePosition,
-    /// The name of the sequence that is open at the start of the part.
-    name: String,
-    outcome: PartOutcome,
-}
-
 /// Searches files. Collective, with the same arguments on all ranks; an error is an error on all ranks.
 pub fn search(
     world: &Comm,
@@ -148,29 +150,23 @@ pub fn search(
         settings.shares.is_empty() || settings.shares.iter().any(|share| *share > 0),
         "all shares are 0; give at least one rank a part"
     );
-    let matcher = Matcher::new(&settings.query, settings.longest_hit(), settings.every);
-    let method = matcher.method().to_owned();
-    let total = files.iter().map(|file| file.length).sum();
-    let rounds = SearchRounds::new(files, settings, report.filter(|_| world.rank() == 0), total);
-    let mut run = SearchRun { world, files, settings, matcher, rounds };
+    let mut run = SearchRun::new(world, files, settings, report)?;
+    let method = run.matcher.method().to_owned();
     let outcomes = run.outcomes()?;
     let talk = Instant::now();
-    let local: Vec<Hit> =
-        outcomes.iter().flat_map(|placed| placed_hits(placed, files, settings.query.kind)).collect();
     let residues: u64 = outcomes.iter().map(|placed| placed.outcome.residues).sum();
-    let sums =
-        world.allreduce(Op::Sum, &[residues, run.rounds.bytes_read, u64::from(run.rounds.was_stopped)])?;
-    let mut hits = gather_hits(world, &local)?;
-    hits.sort();
-    let total_hits = hits.len() as u64;
-    hits.truncate(settings.most as usize);
+    let (sums, cancelled) =
+        run.cancellation.sum(&[residues, run.rounds.bytes_read, u64::from(run.rounds.was_stopped)])?;
+    let local = outcomes.into_iter().flat_map(|placed| placed.into_hits(files, settings.query.kind));
+    let local: Vec<Hit> = local.collect();
+    let (hits, has_all) = gather_hits(world, &local, settings)?;
     let seconds = |duration: Duration| duration.as_secs_f64();
     let rounds = &run.rounds;
     let times =
         [seconds(rounds.compute), seconds(rounds.io), seconds(talk.elapsed()), seconds(start.elapsed())];
     let times = world.allreduce(Op::Max, &times)?;
     Ok(SearchOutcome {
-        complete: total_hits <= settings.most && sums[2] == 0,
+        complete: has_all && sums[2] == 0 && !cancelled,
         hits,
         residues: sums[0],
         bytes: sums[1],
@@ -183,6 +179,7 @@ pub fn search(
 }
 
 struct SearchRun<'a> {
+    cancellation: Rc<Cancellation>,
     world: &'a Comm,
     files: &'a [DatabaseFile],
     settings: &'a SearchSettings,
@@ -190,7 +187,21 @@ struct SearchRun<'a> {
     rounds: SearchRounds<'a>,
 }
 
-impl SearchRun<'_> {
+impl<'a> SearchRun<'a> {
+    fn new(
+        world: &'a Comm,
+        files: &'a [DatabaseFile],
+        settings: &'a SearchSettings,
+        report: Option<ProgressReport<'a>>,
+    ) -> Result<Self> {
+        let cancellation = Rc::new(Cancellation::new(world, settings.cancel.as_ref())?);
+        let matcher = Matcher::new(&settings.query, settings.longest_hit(), settings.every);
+        let matcher = matcher.stop_if(cancellation.is_possible().then(|| Rc::clone(&cancellation) as _));
+        let report = report.filter(|_| world.rank() == 0);
+        let rounds = SearchRounds::new(files, settings, report, Rc::clone(&cancellation));
+        Ok(Self { cancellation, world, files, settings, matcher, rounds })
+    }
+
     /// The outcomes of this rank's parts.
     fn outcomes(&mut self) -> Result<Vec<PlacedOutcome>> {
         let mut outcomes = Vec::new();
@@ -228,7 +239,7 @@ impl SearchRun<'_> {
                 }
             }
         }
-        agree(self.world, failure.as_ref())?;
+        agree(&self.cancellation, failure.as_ref())?;
         Ok(outcomes)
     }
 
@@ -242,14 +253,15 @@ impl SearchRun<'_> {
             kind: self.settings.query.kind,
             both_strands: self.settings.searches_second_strand(),
             most: self.settings.most,
+            most_bytes: self.settings.most_bytes,
+            keeps_lengths: false,
             regions: part_regions(self.settings, self.files, file, position),
         }
     }
 
     /// Counts residues only.
     fn count_search(&self) -> PartSearch {
-        let kind = self.settings.query.kind;
-        PartSearch { matcher: None, kind, both_strands: false, most: 0, regions: None }
+        PartSearch::counting(self.settings.query.kind, false)
     }
 
     /// Searches this rank's part of a file that is cut into one part per rank.
@@ -262,21 +274,30 @@ impl SearchRun<'_> {
         if self.settings.within.is_some() {
             // Regions are positions in whole sequences: these must be known before the search.
             let counted = RangeSearch::new(part.clone(), self.count_search(), self.settings.buffer);
-            let counted = self.rounds.run_collective(self.world, file, counted)?.into_outcome();
+            let counted = self.rounds.run_together(self.world, file, counted)?.into_outcome();
             position = Some(self.place(&counted)?.0);
         }
         let search = RangeSearch::new(part, self.part_search(file, position.as_ref()), self.settings.buffer);
-        let outcome = self.rounds.run_collective(self.world, file, search)?.into_outcome();
+        let outcome = self.rounds.run_together(self.world, file, search)?.into_outcome();
         let (position, name) = self.place(&outcome)?;
         Ok(PlacedOutcome { file, position, name, outcome })
     }
 
     /// What the first byte of this rank's part is inside of.
     fn start_state(&mut self, file: usize, bytes: &std::ops::Range<u64>) -> Result<LineState> {
-        let probe = LineProbe::new(file, bytes.clone());
-        let probe = self.rounds.run_probe(self.world, file, probe)?;
+        let probe = LineProbe::new(file, bytes.clone(), self.settings.buffer);
+        let probe = self.rounds.run_together(self.world, file, probe)?;
         let codes = self.world.allgather(&[probe.code()])?;
         Ok(state_before(&codes[..self.world.rank()]))
+    }
+
+    /// Counts the sequences of a file that is cut into one part per rank.
+    fn count_file(&mut self, file: usize) -> Result<PartOutcome> {
+        let bytes = part_of(self.files[file].length, self.world.rank(), self.world.size(), &[]);
+        let state = self.start_state(file, &bytes)?;
+        let search = PartSearch::counting(self.settings.query.kind, true);
+        let search = RangeSearch::new(self.part(file, bytes, state), search, self.settings.buffer);
+        Ok(self.rounds.run_together(self.world, file, search)?.into_outcome())
     }
 
     /// The position of this rank's first residue, and the name of its sequence.
@@ -303,7 +324,7 @@ impl SearchRun<'_> {
         let state = self.start_state(file, &bytes)?;
         let search =
             RangeSearch::new(self.part(file, bytes, state), self.count_search(), self.settings.buffer);
-        let counted = self.rounds.run_collective(self.world, file, search)?.into_outcome();
+        let counted = self.rounds.run_together(self.world, file, search)?.into_outcome();
         let headers: Vec<u64> = self.world.allgather_varied(&counted.header_offsets)?.concat();
         let bounds: Vec<u64> = [&[0], &headers[..], &[length]].concat();
         let all = bounds.windows(2).enumerate().filter(|(number, _)| number % ranks == rank);
@@ -330,12 +351,16 @@ impl SearchRun<'_> {
     }
 
     fn gzip_file(&mut self, file: usize) -> Result<PlacedOutcome> {
-        let part = FilePart { file, bytes: 0..u64::MAX, file_length: u64::MAX, state: LineState::Start };
         let position = SequencePosition::default();
-        let search = self.part_search(file, Some(&position));
+        let outcome = self.whole_gzip(file, self.part_search(file, Some(&position)))?;
+        Ok(PlacedOutcome { file, position, name: String::new(), outcome })
+    }
+
+    fn whole_gzip(&mut self, file: usize, search: PartSearch) -> Result<PartOutcome> {
+        let part = FilePart { file, bytes: 0..u64::MAX, file_length: u64::MAX, state: LineState::Start };
         let mut search = RangeSearch::new(part, search, self.settings.buffer);
         search_gzip(self.world, &self.files[file], &mut search, &mut self.rounds)?;
-        Ok(PlacedOutcome { file, position, name: String::new(), outcome: search.into_outcome() })
+        Ok(search.into_outcome())
     }
 }
 
@@ -350,57 +375,13 @@ fn part_regions(
 }
 
 /// If any rank has an error, an error on all ranks.
-fn agree(world: &Comm, failure: Option<&anyhow::Error>) -> Result<()> {
-    let message = failure.map_or(String::new(), |error| format!("{error:#}"));
-    let failed = world.allreduce_one(Op::Max, u64::from(failure.is_some()))?;
-    if failed == 0 {
+fn agree(cancellation: &Cancellation, failure: Option<&anyhow::Error>) -> Result<()> {
+    let (failed, _) = cancellation.sum(&[u64::from(failure.is_some())])?;
+    if failed[0] == 0 {
         return Ok(());
     }
-    let all = world.allgather_varied(message.as_bytes())?;
+    let message = failure.map_or(String::new(), |error| format!("{error:#}"));
+    let all = cancellation.world().allgather_varied(message.as_bytes())?;
     let first = all.iter().find(|message| !message.is_empty());
     bail!("{}", first.map_or("a rank failed".into(), |message| String::from_utf8_lossy(message)))
-}
-
-/// The hits of a part with their places in whole sequences.
-fn placed_hits<'a>(
-    placed: &'a PlacedOutcome,
-    files: &'a [DatabaseFile],
-    kind: ResidueKind,
-) -> impl Iterator<Item = Hit> + 'a {
-    let PlacedOutcome { file, position, name, outcome } = placed;
-    let name_of = move |segment: u64| {
-        if segment == 0 {
-            return name.clone();
-        }
-        let known = outcome.names.binary_search_by_key(&segment, |(known, _)| *known);
-        known.map_or(outcome.last_name.clone(), |at| outcome.names[at].1.clone())
-    };
-    outcome.hits.iter().map(move |hit| {
-        let start = hit.start + if hit.segment == 0 { position.residues } else { 0 };
-        let mut residues = hit.residues.clone();
-        if kind == ResidueKind::Rna {
-            residues.iter_mut().filter(|letter| **letter == b'T').for_each(|letter| *letter = b'U');
-        }
-        Hit {
-            file_number: *file as u64,
-            sequence: position.sequence + hit.segment,
-            start: start + 1,
-            end: start + residues.len() as u64,
-            reverse: u8::from(hit.reverse),
-            term_lengths: hit.term_lengths.iter().map(|length| u64::from(*length)).collect(),
-            file: files[*file].name.clone(),
-            name: name_of(hit.segment),
-            residues: String::from_utf8_lossy(&residues).into_owned(),
-        }
-    })
-}
-
-fn gather_hits(world: &Comm, hits: &[Hit]) -> Result<Vec<Hit>> {
-    let counts = world.gather(0, &[hits.len() as u64])?;
-    let parts = world.gather_varied(0, &aqueduct::object::encode_all(hits))?;
-    let mut all = Vec::new();
-    for (count, part) in counts.iter().flatten().zip(parts.iter().flatten()) {
-        all.extend(aqueduct::object::decode_all::<Hit>(part, *count as usize).context("hits of a rank")?);
-    }
-    Ok(all)
 }

@@ -5,4 +5,6 @@
 pub mod api;
 pub mod forward;
 pub mod local;
+pub mod request_checks;
+pub mod search_request;
 pub mod search_store;

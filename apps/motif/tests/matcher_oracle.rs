@@ -15,6 +15,7 @@ fn found(query: &Query, text: &[u8], longest: usize, every: bool, cuts: &[usize]
     for pair in bounds.windows(2) {
         matcher.search(text, pair[0]..pair[1], |start, ends| {
             hits.push(naive::NaiveHit { start, ends: ends.to_vec() });
+            true
         });
     }
     assert!(hits.is_sorted_by_key(|hit| hit.start), "starts ascend");

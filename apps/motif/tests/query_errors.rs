@@ -22,6 +22,7 @@ fn errors_have_a_column_and_a_caret() {
         ("(A{4000}){4000}", 9, "written out"),
         ("AQC", 1, "`Q` is not a letter of dna"),
         ("AAA(CC)/gc(0,1)", 7, "put it in parentheses"),
+        ("A{4000}@C{4000}@G{4000}@T{4000}@A{4000}", 32, "when written out"),
         ("(CC)/gg(0,1)", 5, "there is no constraint `gg`"),
         ("(CC)/gc(0)", 5, "least and its greatest"),
         ("(CC)/gc(5,1)", 5, "least and its greatest"),
@@ -32,6 +33,7 @@ fn errors_have_a_column_and_a_caret() {
         ("(CC)/gc(0,1", 11, "expected `)`"),
         ("A\u{e9}", 1, "is not a letter"),
         ("()", 0, "empty word only"),
+        ("A?*+?*C", 5, "quantifiers in a row"),
     ];
     for (query, column, message) in table {
         let (found, text) = error(query);
@@ -82,6 +84,8 @@ fn random_text_never_panics() {
             assert!(error.column <= text.chars().count() && error.to_string().contains('^'), "{text}");
         }
     }
+    let quantifiers = format!("A{}", "*".repeat(60_000));
+    assert!(Query::parse(&quantifiers, ResidueKind::Dna).unwrap_err().to_string().contains("in a row"));
     let deep = "(".repeat(60_000);
     assert!(Query::parse(&deep, ResidueKind::Dna).unwrap_err().to_string().contains("nested"));
     let towers = "((((((A{9}){9}){9}){9}){9}){9}){9}";

@@ -40,7 +40,9 @@ fn same_hits_under(launcher: &str) {
     let expected = motif(&[&search[..], &["-n", "1"]].concat());
     assert!(expected.lines().count() > 50, "{expected}");
     for (ranks, distribution) in [(1, "bytes"), (3, "bytes"), (3, "sequences"), (5, "bytes")] {
-        let found = launcher.succeeds(ranks, &[&search[..], &["--distribute", distribution]].concat(), &[]);
+        // Pieces are read ahead.
+        let options = ["--distribute", distribution, "--buffer", "64KiB"];
+        let found = launcher.succeeds(ranks, &[&search[..], &options].concat(), &[]);
         assert!(found == expected, "{ranks} ranks, {distribution}");
     }
 }
@@ -70,6 +72,36 @@ fn a_later_search_looks_within_the_hits_of_an_object_file() {
     assert!(within >= planted && within <= everywhere, "{planted} {within} {everywhere}");
     let inside = count(&["search", "CCATATATGG", &genome, "--within", &hits, "--count"]);
     assert_eq!(inside, count(&["search", "CCATATATGG", &genome, "--count"]), "every one is a CArG box");
+}
+
+/// Hits are of a file, not of the name that it was given.
+#[test]
+fn hits_are_found_again_by_another_name_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let genome = genome(folder.path());
+    let other = folder.path().join("other.fa").display().to_string();
+    motif(&["generate", &other, "--size", "64KiB", "--seed", "9", "--plant", PLANTED]);
+    let hits = folder.path().join("found.obj").display().to_string();
+    let found = motif(&["search", PLANTED, &genome, &other, "--hits", &hits, "--count", "-q"]);
+    let within = |name: &str| {
+        let words = ["search", "ACGTACGTAC", name, "--within", &hits, "--count", "-q", "-n", "2"];
+        let output = Command::new(env!("CARGO_BIN_EXE_motif"))
+            .args(words)
+            .env("AQUEDUCT_MPI", "none")
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(found, "290\n");
+    for name in ["genome.fa", "./genome.fa", "ufs:genome.fa", "throttle=900MB/s:genome.fa"] {
+        let (count, notes) = within(name);
+        assert_eq!(count, "50\n", "{name}: {notes}");
+        assert!(notes.contains("other.fa, which is not searched"), "{notes}");
+    }
+    fs::write(folder.path().join("unrelated.fa"), ">a\nACGTACGTACGT\n").unwrap();
+    let (count, message) = within("unrelated.fa");
+    assert!(count.is_empty() && message.contains("which is not one of the files"), "{count} {message}");
 }
 
 #[test]

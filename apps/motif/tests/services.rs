@@ -1,116 +1,92 @@
 //! Server and proxy as processes: Python's `xmlrpc.client`, JSON, many searches at once, a server that is killed, hostile requests.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+mod processes;
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aqueduct_motif::protocol::client::RpcClient;
+use processes::{ServiceProcess, genome, hits_of, motif, output, start_search, status, users, wait_for};
 use serde_json::{Value, json};
 
-/// A process that ends with the test.
-struct ServiceProcess {
-    child: Child,
-    address: String,
+/// The search of this number: each has another query.
+fn numbered_query(number: usize) -> String {
+    let letters: String = (0..4).map(|place| b"ACGT"[number >> (2 * place) & 3] as char).collect();
+    format!("{letters}{}CC", ["(A|T){4}", "N{3}G", "(ACGT)", "W{5}"][number % 4])
 }
 
-impl ServiceProcess {
-    /// Starts `motif` and waits until it listens.
-    fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_motif"));
-        command.args(arguments).env("AQUEDUCT_MPI", "none").stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().rsplit("http://").next().unwrap().to_owned();
-        assert!(address.contains(':'), "{line}");
-        Self { child, address }
-    }
-
-    /// The most memory that the process had, in bytes.
-    fn peak_memory(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
-    }
-
-    fn client(&self, user: &str) -> RpcClient {
-        RpcClient::new(&format!("http://{user}@{}", self.address)).unwrap()
-    }
-}
-
-impl Drop for ServiceProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn genome(folder: &Path) -> String {
-    let path = folder.join("genome.fa").display().to_string();
-    let generated = Command::new(env!("CARGO_BIN_EXE_motif"))
-        .args(["generate", &path, "--size", "4MiB", "--sequences", "3", "--plant", "CCATATATGGACGTACGTAC"])
-        .output()
-        .unwrap();
-    assert!(generated.status.success());
-    path
-}
-
-fn users(folder: &Path) -> String {
-    let path = folder.join("users").display().to_string();
-    fs::write(&path, "first:secret\nsecond:other\n").unwrap();
-    path
-}
-
-fn wait_for(client: &RpcClient, id: &Value) -> Value {
-    let limit = Instant::now() + Duration::from_secs(60);
-    loop {
-        let status = client.call("motif.status", std::slice::from_ref(id)).unwrap();
-        if !["waiting", "running"].contains(&status["state"].as_str().unwrap()) {
-            return status;
-        }
-        assert!(Instant::now() < limit, "{status}");
-        thread::sleep(Duration::from_millis(20));
-    }
+/// The hits of a search without a service, as (sequence, start, end, residues).
+fn expected_hits(genome: &str, query: &str) -> Vec<(String, u64, u64, String)> {
+    let table = output(&["search", query, genome, "--format", "tsv", "--strands", "both", "-q", "-n", "2"]);
+    let row = |line: &str| {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let number = |at: usize| columns[at].parse().unwrap();
+        (columns[2].to_owned(), number(3), number(4), columns[6].to_owned())
+    };
+    table.lines().skip(1).map(row).collect()
 }
 
 #[test]
-fn a_hundred_searches_survive_the_death_of_the_server() {
+fn a_hundred_different_searches_survive_the_death_of_the_server() {
     let folder = tempfile::tempdir().unwrap();
-    let (genome, users) = (genome(folder.path()), users(folder.path()));
-    let server = ServiceProcess::start(&["serve", &genome, "-n", "2", "--listen", "127.0.0.1:0"]);
-    let (address, to) = (server.address.clone(), format!("http://{}", server.address));
-    let proxy = ServiceProcess::start(&["proxy", "--to", &to, "--listen", "127.0.0.1:0", "--users", &users]);
-    let mut expected = None;
+    let (genome, users) = (genome(folder.path(), "256KiB"), users(folder.path()));
+    let server = ServiceProcess::start(&["serve", &genome, "-n", "2"]);
+    let address = server.address.clone();
+    let proxy = ServiceProcess::start(&["proxy", "--to", &server.url(), "--users", &users]);
+    // All of the first user come before those of the second one.
     let mut ids = Vec::new();
-    for user in ["first:secret", "second:other"] {
+    for (at, user) in ["first:secret", "second:other"].into_iter().enumerate() {
         let client = proxy.client(user);
-        for _ in 0..50 {
-            let request = json!({"query": "CCATATATGGACGTACGTAC", "strands": "both"});
-            ids.push((user, client.call("motif.search", &[request]).unwrap()));
+        for number in (0..50).map(|number| 50 * at + number) {
+            let request = json!({"query": numbered_query(number), "strands": "both", "most": 50_000});
+            ids.push((user, number, start_search(&client, &request)));
         }
     }
-    // The server dies in the middle and comes again at the same address.
-    let first = wait_for(&proxy.client("first:secret"), &ids[0].1);
-    assert_eq!(first["state"], "finished", "{first}");
-    drop(server);
-    thread::sleep(Duration::from_millis(300));
-    let _server = ServiceProcess::start(&["serve", &genome, "-n", "3", "--listen", &address]);
-    for (user, id) in &ids {
-        let client = proxy.client(user);
-        let status = wait_for(&client, id);
-        assert_eq!(status["state"], "finished", "{status}");
-        let hits = client.call("motif.hits", &[id.clone(), json!(0), json!(1000)]).unwrap();
-        assert_eq!(hits.as_array().unwrap().len(), 30, "all planted words");
-        assert_eq!(expected.get_or_insert_with(|| hits.clone()), &hits);
+    // The server is killed as soon as some have finished and some have not, and comes again at the same address.
+    let is_over = |client: &_, id: &Value| status(client, id)["state"] == "finished";
+    let limit = Instant::now() + Duration::from_secs(60);
+    let (first, second) = (proxy.client("first:secret"), proxy.client("second:other"));
+    while !is_over(&first, &ids[2].2) {
+        assert!(Instant::now() < limit);
+        thread::sleep(Duration::from_millis(1));
     }
-    assert!(
-        proxy.client("second:other").call("motif.status", &[ids[0].1.clone()]).is_err(),
-        "searches are private"
-    );
+    server.kill();
+    let finished = |client: &aqueduct_motif::protocol::client::RpcClient| {
+        let list = client.call("motif.list", &[]).unwrap();
+        list.as_array().unwrap().iter().filter(|search| search["state"] == "finished").count()
+    };
+    let (by_first, by_second) = (finished(&first), finished(&second));
+    println!("{by_first} and {by_second} of 50 searches had finished when the server was killed");
+    assert!(by_first + by_second < 100, "the server was killed too late");
+    assert!(by_first.abs_diff(by_second) <= 2, "users take turns: {by_first} and {by_second}");
+    thread::sleep(Duration::from_millis(300));
+    let arguments = ["serve", &genome, "-n", "3", "--listen", &address];
+    let _server = ServiceProcess::of(&mut motif(&arguments));
+    let mut total = 0;
+    for (user, number, id) in &ids {
+        let found = hits_of(&proxy.client(user), id);
+        let text = |hit: &Value, name: &str| hit[name].as_str().unwrap().to_owned();
+        let found: Vec<_> = found
+            .iter()
+            .map(|hit| {
+                (
+                    text(hit, "name"),
+                    hit["start"].as_u64().unwrap(),
+                    hit["end"].as_u64().unwrap(),
+                    text(hit, "residues"),
+                )
+            })
+            .collect();
+        total += found.len();
+        assert_eq!(found, expected_hits(&genome, &numbered_query(*number)), "{}", numbered_query(*number));
+    }
+    let different: BTreeSet<String> = ids.iter().map(|(_, number, _)| numbered_query(*number)).collect();
+    assert_eq!(different.len(), 100);
+    assert!(total > 1000, "{total} hits");
+    assert!(second.call("motif.status", &[ids[0].2.clone()]).is_err(), "searches are private");
     let memory = proxy.peak_memory();
     assert!(memory < 64 << 20, "the proxy took {memory} bytes for 100 searches");
 }
@@ -118,23 +94,13 @@ fn a_hundred_searches_survive_the_death_of_the_server() {
 #[test]
 fn clients_of_every_kind_get_the_same_hits() {
     let folder = tempfile::tempdir().unwrap();
-    let (genome, users) = (genome(folder.path()), users(folder.path()));
-    let server = ServiceProcess::start(&["serve", &genome, "-n", "2", "--listen", "127.0.0.1:0"]);
-    let to = format!("http://{}", server.address);
-    let proxy = ServiceProcess::start(&["proxy", "--to", &to, "--listen", "127.0.0.1:0", "--users", &users]);
+    let (genome, users) = (genome(folder.path(), "4MiB"), users(folder.path()));
+    let server = ServiceProcess::start(&["serve", &genome, "-n", "2"]);
+    let proxy = ServiceProcess::start(&["proxy", "--to", &server.url(), "--users", &users]);
     let url = format!("http://first:secret@{}", proxy.address);
-    let motif = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_motif"))
-            .args(arguments)
-            .env("AQUEDUCT_MPI", "none")
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let local = motif(&["search", "CC(A|T){6}GG", &genome, "-q"]);
+    let local = output(&["search", "CC(A|T){6}GG", &genome, "-q"]);
     assert!(local.lines().count() > 200);
-    assert_eq!(motif(&["search", "CC(A|T){6}GG", "--via", &url, "-q"]), local);
+    assert_eq!(output(&["search", "CC(A|T){6}GG", "--via", &url, "-q"]), local);
     let script = format!(
         "import xmlrpc.client, time\n\
          motif = xmlrpc.client.ServerProxy('{url}').motif\n\
@@ -156,9 +122,8 @@ fn clients_of_every_kind_get_the_same_hits() {
 #[test]
 fn hostile_requests_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let (genome, users) = (genome(folder.path()), users(folder.path()));
-    let server =
-        ServiceProcess::start(&["serve", &genome, "-n", "1", "--listen", "127.0.0.1:0", "--users", &users]);
+    let (genome, users) = (genome(folder.path(), "4MiB"), users(folder.path()));
+    let server = ServiceProcess::start(&["serve", &genome, "-n", "1", "--users", &users]);
     let send = |request: &[u8], ends: bool| {
         let mut stream = TcpStream::connect(&server.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -177,7 +142,8 @@ fn hostile_requests_are_refused() {
     let credentials = aqueduct_motif::protocol::users::basic_header("first:secret");
     let head = |length: usize| {
         format!(
-            "POST /RPC2 HTTP/1.1\r\nHost: x\r\nAuthorization: {credentials}\r\nContent-Length: {length}\r\n\r\n"
+            "POST /RPC2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: text/xml\r\n\
+             Authorization: {credentials}\r\nContent-Length: {length}\r\n\r\n"
         )
     };
     assert!(send(format!("{}<x", head(2)).as_bytes(), false).contains("fault"));
@@ -185,11 +151,17 @@ fn hostile_requests_are_refused() {
     for noise in [&b"\0\xff\n\n"[..], b"GET", b"GET / HTTP/9\r\n\r\n", &vec![b'A'; 100_000]] {
         send(noise, true);
     }
+    // Nested as deeply as a request may be long.
+    let deep = "<value><array><data>".repeat(20_000);
+    let deep = format!("<methodCall><methodName>motif.list</methodName><params><param>{deep}");
+    assert!(send(format!("{}{deep}", head(deep.len())).as_bytes(), false).contains("fault"));
     let client = server.client("first:secret");
     assert!(client.call("motif.nothing", &[]).is_err());
     assert!(client.call("motif.hits", &[json!(1), json!(-1), json!("x")]).is_err());
     assert!(client.call("motif.search", &[json!({"query": 5})]).is_err());
-    let id = client.call("motif.search", &[json!({"query": "ACGT", "databases": ["missing"]})]).unwrap();
+    let id = client
+        .call("motif.search", &[json!({"query": "ACGT", "kind": "dna", "databases": ["missing"]})])
+        .unwrap();
     assert_eq!(wait_for(&client, &id)["state"], "failed");
     let id = client.call("motif.search", &[json!({"query": "ACGTACGT"})]).unwrap();
     assert_eq!(wait_for(&client, &id)["state"], "finished", "the server still works");

@@ -12,9 +12,8 @@ use anyhow::{Context, Result, ensure};
 use aqueduct::comm::{Comm, Launch};
 use aqueduct_motif::input::database::DatabaseFile;
 use aqueduct_motif::protocol::client::RpcClient;
-use aqueduct_motif::protocol::http_server::{self, HttpHandler, HttpLimits};
+use aqueduct_motif::protocol::http_server::{self, HttpLimits};
 use aqueduct_motif::protocol::users::UserTable;
-use aqueduct_motif::query::ResidueKind;
 use aqueduct_motif::service::api::SearchService;
 use aqueduct_motif::service::forward::{self, RemoteFiles};
 use aqueduct_motif::service::local::{self, ServedFiles};
@@ -32,6 +31,9 @@ struct ListenArguments {
     /// The most hits of a search
     #[arg(long, default_value_t = 100_000)]
     most: u64,
+    /// The most memory of the hits of a search
+    #[arg(long, default_value = "64MiB", value_parser = super::size)]
+    hit_memory: u64,
 }
 
 /// Options of `motif serve`.
@@ -77,17 +79,18 @@ fn users(common: &ListenArguments, listen: SocketAddr) -> Result<UserTable> {
 
 fn limits(common: &ListenArguments) -> StoreLimits {
     let time = Duration::from_secs(common.time_limit);
-    StoreLimits { time, hits_per_search: common.most, ..StoreLimits::default() }
+    let memory_per_search = common.hit_memory;
+    StoreLimits { time, hits_per_search: common.most, memory_per_search, ..StoreLimits::default() }
 }
 
 /// Starts to listen, in a thread, and prints the address.
 fn listen(address: SocketAddr, body: usize, service: SearchService) -> Result<()> {
     let listener = http_server::bind(address)?;
     println!("motif: listening on http://{}", listener.local_addr()?);
-    let limits = HttpLimits { body, connections: 256, arrival: Duration::from_secs(15) };
-    let handler: HttpHandler = Arc::new(move |request| service.answer(request));
+    let all_bodies = body.max(64 << 20);
+    let limits = HttpLimits { body, all_bodies, connections: 256, arrival: Duration::from_secs(15) };
     thread::Builder::new().name("motif http".to_owned()).spawn(move || {
-        if let Err(error) = http_server::serve(listener, limits, handler) {
+        if let Err(error) = http_server::serve(listener, limits, Arc::new(service)) {
             eprintln!("motif: {error:#}");
             std::process::exit(1);
         }
@@ -104,18 +107,18 @@ pub(super) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
 
 fn serve_rank(world: &Comm, arguments: &ServeArguments) -> Result<()> {
     let files = DatabaseFile::inspect(world, &arguments.files)?;
-    let kind: ResidueKind = DatabaseFile::guess_kind(world, &files)?;
+    let served = ServedFiles::inspect(world, &files)?;
     let mut store = None;
     if world.rank() == 0 {
         let made = Arc::new(SearchStore::new(limits(&arguments.common)));
         let service = SearchService {
             store: Arc::clone(&made),
             users: users(&arguments.common, arguments.listen)?,
-            databases: Box::new(ServedFiles::new(&files, kind)),
+            databases: Box::new(served),
             page: None,
         };
         // The regions of a search within earlier hits can be long.
-        listen(arguments.listen, 64 << 20, service)?;
+        listen(arguments.listen, 32 << 20, service)?;
         store = Some(made);
     }
     local::execute(world, &files, store.as_ref())
@@ -127,7 +130,7 @@ pub(super) fn proxy(arguments: &ProxyArguments) -> Result<ExitCode> {
     let service = SearchService {
         store: Arc::clone(&store),
         users: users(&arguments.common, arguments.listen)?,
-        databases: Box::new(RemoteFiles(client.clone())),
+        databases: Box::new(RemoteFiles::new(&client)),
         page: Some(aqueduct_motif::web_page::PAGE),
     };
     listen(arguments.listen, 1 << 20, service)?;

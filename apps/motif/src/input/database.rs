@@ -1,10 +1,15 @@
-//! The files of a search: their format and the length of their contents.
+//! The files of a search: their format, the length of their contents, and the kind of their residues.
 
-use anyhow::{Context, Result, anyhow, ensure};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
 use aqueduct::comm::Comm;
+use aqueduct::device::name::DeviceName;
+use aqueduct::device::{PrefixKind, registry};
 use aqueduct::file::File;
 
 use super::bgzip::{self, BlockIndex};
+use super::packed::{self, PackedHeader, PackedIndex};
 use crate::query::ResidueKind;
 
 /// How a file is stored.
@@ -16,6 +21,16 @@ pub enum FileFormat {
     Bgzip(BlockIndex),
     /// By gzip: read from the start only.
     Gzip,
+    /// By `motif convert`: parts can be read.
+    Packed(PackedIndex),
+}
+
+/// What rank 0 finds out of a file.
+struct ProbedFile {
+    format: FileFormat,
+    length: u64,
+    /// Of a packed file its header and its index.
+    packed: Vec<u8>,
 }
 
 /// A sequence file.
@@ -34,21 +49,28 @@ impl DatabaseFile {
     pub fn inspect(world: &Comm, names: &[String]) -> Result<Vec<Self>> {
         let mut files = Vec::with_capacity(names.len());
         for name in names {
-            let found =
-                if world.rank() == 0 { Self::probe(world, name) } else { Ok((0, 0, BlockIndex::default())) };
+            let found = (world.rank() == 0).then(|| Self::probe(world, name)).transpose();
             let message = found.as_ref().err().map_or(Vec::new(), |error| format!("{error:#}").into_bytes());
             let message = world.broadcast_vec(0, message)?;
             ensure!(message.is_empty(), "{name}: {}", String::from_utf8_lossy(&message));
-            let (format, length, index) = found?;
-            let mut head = [format, length];
+            let found = found?;
+            let mut head = found.as_ref().map_or([0, 0], |found| [found.format.code(), found.length]);
             world.broadcast(0, &mut head)?;
-            let flat = index.offsets.iter().flat_map(|(file, contents)| [*file, *contents]).collect();
+            let offsets = match found.as_ref().map(|found| &found.format) {
+                Some(FileFormat::Bgzip(index)) => index.offsets.as_slice(),
+                _ => &[],
+            };
+            let flat = offsets.iter().flat_map(|(file, contents)| [*file, *contents]).collect();
             let flat: Vec<u64> = world.broadcast_vec(0, flat)?;
-            let offsets = flat.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+            let packed = world.broadcast_vec(0, found.map_or(Vec::new(), |found| found.packed))?;
             let format = match head[0] {
                 0 => FileFormat::Plain,
                 1 => FileFormat::Gzip,
-                _ => FileFormat::Bgzip(BlockIndex { offsets }),
+                2 => {
+                    let offsets = flat.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+                    FileFormat::Bgzip(BlockIndex { offsets })
+                }
+                _ => FileFormat::Packed(packed_index(&packed)?),
             };
             files.push(Self { name: name.clone(), format, length: head[1] });
         }
@@ -56,16 +78,22 @@ impl DatabaseFile {
     }
 
     /// Format, length and index of a file.
-    fn probe(world: &Comm, name: &str) -> Result<(u64, u64, BlockIndex)> {
+    fn probe(world: &Comm, name: &str) -> Result<ProbedFile> {
         let file = File::open(&world.comm_self(), name)?;
         let length = file.size()?;
         let read = |offset: u64, size: usize| read_at(&file, offset, size);
         let start = read(0, bgzip::HEADER_SIZE)?;
-        let found = if !bgzip::is_gzip(&start) {
-            (0, length, BlockIndex::default())
-        } else if bgzip::block_size(&start).is_none() {
-            (1, length, BlockIndex::default())
-        } else {
+        let mut found = ProbedFile { format: FileFormat::Plain, length, packed: Vec::new() };
+        if start.starts_with(packed::MAGIC) {
+            let head = read(0, packed::HEADER_SIZE)?;
+            let header = PackedHeader::parse(&head, length)?;
+            let index = read(header.index_offset, header.index_length as usize)?;
+            found.packed = [head, index].concat();
+            let index = packed_index(&found.packed)?;
+            (found.length, found.format) = (index.length(), FileFormat::Packed(index));
+        } else if bgzip::is_gzip(&start) && bgzip::block_size(&start).is_none() {
+            found.format = FileFormat::Gzip;
+        } else if bgzip::is_gzip(&start) {
             let index = match read_whole(world, &format!("{name}.gzi")) {
                 Some(bytes) => BlockIndex::parse(&bytes, length, |offset| {
                     bgzip::member_length(&read(offset, 1 << 16)?).context("the last bgzip block")
@@ -73,35 +101,64 @@ impl DatabaseFile {
                 .with_context(|| format!("{name}.gzi"))?,
                 None => BlockIndex::build(length, read)?,
             };
-            (2, index.length(), index)
-        };
+            (found.length, found.format) = (index.length(), FileFormat::Bgzip(index));
+        }
         file.close()?;
         Ok(found)
     }
 
-    /// The kind of the residues at the start of the files, by their letters. Collective.
-    pub fn guess_kind(world: &Comm, files: &[Self]) -> Result<ResidueKind> {
-        let mut code = [0u64];
+    /// The kinds of residues, by the letters at the start of each file; none of a file without residues. Collective.
+    pub fn guess_kinds(world: &Comm, files: &[Self]) -> Result<Vec<Option<ResidueKind>>> {
+        let mut codes = vec![0u64; files.len()];
         if world.rank() == 0 {
-            let sample = files.first().map(|file| file.sample(world)).transpose();
-            // A file that cannot be read is reported by the search.
-            code[0] = kind_code(&sample.ok().flatten().unwrap_or_default());
+            for (code, file) in codes.iter_mut().zip(files) {
+                // A file that cannot be read is reported by the search.
+                let kind = match &file.format {
+                    FileFormat::Packed(index) => Some(index.kind),
+                    _ => guess_kind(&file.sample(world).unwrap_or_default()),
+                };
+                *code = KINDS.iter().position(|known| Some(*known) == kind).map_or(0, |at| at as u64 + 1);
+            }
         }
-        world.broadcast(0, &mut code)?;
-        [ResidueKind::Dna, ResidueKind::Rna, ResidueKind::Protein]
-            .get(code[0] as usize)
-            .copied()
-            .ok_or_else(|| anyhow!("rank 0 sent an unknown kind of residues"))
+        world.broadcast(0, &mut codes)?;
+        Ok(codes.into_iter().map(|code| KINDS.get((code as usize).wrapping_sub(1)).copied()).collect())
     }
 
+    /// The kind of residues that files have: an error if they have different ones.
+    pub fn common_kind<'a>(
+        kinds: impl IntoIterator<Item = (&'a str, Option<ResidueKind>)>,
+    ) -> Result<ResidueKind> {
+        let mut first: Option<(&str, ResidueKind)> = None;
+        for (name, kind) in kinds {
+            match (first, kind) {
+                (None, Some(kind)) => first = Some((name, kind)),
+                (Some((other, known)), Some(kind)) if known != kind => bail!(
+                    "{other} seems to have {} sequences and {name} {} sequences; say which kind is searched",
+                    known.name(),
+                    kind.name()
+                ),
+                _ => {}
+            }
+        }
+        Ok(first.map_or(ResidueKind::Dna, |(_, kind)| kind))
+    }
+
+    /// Which of the files has this name, or is the same file of this machine.
+    pub fn find<'a>(files: &'a [Self], name: &str) -> Option<&'a Self> {
+        let path = local_path(name);
+        let is_same = |file: &&Self| path.is_some() && local_path(&file.name) == path;
+        files.iter().find(|file| file.name == name).or_else(|| files.iter().find(is_same))
+    }
+
+    /// Contents at the start of a file.
     fn sample(&self, world: &Comm) -> Result<Vec<u8>> {
-        const SAMPLE: usize = 1 << 16;
+        const SAMPLE: usize = 1 << 14;
         let file = File::open(&world.comm_self(), &self.name)?;
         let bytes = read_at(&file, 0, SAMPLE)?;
         file.close()?;
         let mut out = Vec::new();
         match &self.format {
-            FileFormat::Plain => out = bytes,
+            FileFormat::Plain | FileFormat::Packed(_) => out = bytes,
             FileFormat::Bgzip(_) | FileFormat::Gzip => {
                 // The sample is cut: what could be inflated is enough.
                 let mut decoder = flate2::read::MultiGzDecoder::new(bytes.as_slice());
@@ -118,17 +175,51 @@ impl DatabaseFile {
     }
 }
 
-/// 0 DNA, 1 RNA, 2 protein.
-fn kind_code(sample: &[u8]) -> u64 {
+impl FileFormat {
+    fn code(&self) -> u64 {
+        match self {
+            Self::Plain => 0,
+            Self::Gzip => 1,
+            Self::Bgzip(_) => 2,
+            Self::Packed(_) => 3,
+        }
+    }
+}
+
+/// The index of a packed file, from its header and its index.
+fn packed_index(bytes: &[u8]) -> Result<PackedIndex> {
+    let (head, index) = bytes.split_at_checked(packed::HEADER_SIZE).context("the header is cut")?;
+    let offset = u64::from_le_bytes(head[32..40].try_into().unwrap_or_default());
+    let header = PackedHeader::parse(head, offset.saturating_add(index.len() as u64))?;
+    PackedIndex::parse(&header, index)
+}
+
+const KINDS: [ResidueKind; 3] = [ResidueKind::Dna, ResidueKind::Rna, ResidueKind::Protein];
+
+fn guess_kind(sample: &[u8]) -> Option<ResidueKind> {
     let lines =
         sample.split(|byte| *byte == b'\n').filter(|line| !line.starts_with(b">") && !line.starts_with(b";"));
     let letters: Vec<u8> =
         lines.flatten().filter(|byte| byte.is_ascii_alphabetic()).map(u8::to_ascii_uppercase).collect();
     let count = |set: &[u8]| letters.iter().filter(|letter| set.contains(letter)).count();
-    if count(b"ACGTUN") * 10 < letters.len() * 9 {
-        return 2;
+    if letters.is_empty() {
+        return None;
     }
-    u64::from(count(b"U") > count(b"T"))
+    Some(if count(b"ACGTUN") * 10 < letters.len() * 9 {
+        ResidueKind::Protein
+    } else if count(b"U") > count(b"T") {
+        ResidueKind::Rna
+    } else {
+        ResidueKind::Dna
+    })
+}
+
+/// The path of a file of this machine, absolute and without symbolic links; none if it does not exist, or of other devices.
+fn local_path(name: &str) -> Option<PathBuf> {
+    let is_wrapper = |prefix: &str| registry().prefix_kind(prefix) == Some(PrefixKind::Wrapper);
+    let parsed = DeviceName::parse(name.as_ref(), is_wrapper).ok()?;
+    let is_local = ["ufs", "uring"].contains(&parsed.device.prefix.as_str());
+    is_local.then(|| std::fs::canonicalize(parsed.path).ok())?
 }
 
 /// Up to `size` bytes from `offset` on; fewer at the end of the file.
@@ -154,9 +245,32 @@ mod tests {
 
     #[test]
     fn the_kind_of_residues_is_guessed() {
-        assert_eq!(kind_code(b">protein name\nACGTNNN\nacgtn\n"), 0);
-        assert_eq!(kind_code(b">x\nACGUUU"), 1);
-        assert_eq!(kind_code(b">x\nMKVLAT"), 2);
-        assert_eq!(kind_code(b""), 0);
+        assert_eq!(guess_kind(b">protein name\nACGTNNN\nacgtn\n"), Some(ResidueKind::Dna));
+        assert_eq!(guess_kind(b">x\nACGUUU"), Some(ResidueKind::Rna));
+        assert_eq!(guess_kind(b">x\nMKVLAT"), Some(ResidueKind::Protein));
+        assert_eq!(guess_kind(b">x\n"), None);
+    }
+
+    #[test]
+    fn files_of_different_kinds_have_no_common_kind() {
+        let (dna, protein) = (Some(ResidueKind::Dna), Some(ResidueKind::Protein));
+        assert_eq!(DatabaseFile::common_kind([("a", None), ("b", protein)]).unwrap(), ResidueKind::Protein);
+        let error = DatabaseFile::common_kind([("a", dna), ("b", protein)]).unwrap_err().to_string();
+        assert!(error.contains("a seems to have dna") && error.contains("b protein"), "{error}");
+    }
+
+    #[test]
+    fn the_same_file_is_found_by_another_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.fa");
+        std::fs::write(&path, ">x\n").unwrap();
+        let file = |name: String| DatabaseFile { name, format: FileFormat::Plain, length: 3 };
+        let files = [file("other.fa".to_owned()), file(path.display().to_string())];
+        let dotted = folder.path().join(".").join("a.fa").display().to_string();
+        for name in [dotted.clone(), format!("ufs:{dotted}"), format!("throttle=1MB/s:{dotted}")] {
+            assert_eq!(DatabaseFile::find(&files, &name).unwrap().name, files[1].name, "{name}");
+        }
+        assert_eq!(DatabaseFile::find(&files, "other.fa").unwrap().name, "other.fa");
+        assert!(DatabaseFile::find(&files, "missing.fa").is_none());
     }
 }

@@ -1,9 +1,12 @@
 //! Reading pieces of files: together through collective views, or by rank 0 alone, which sends them on.
+//!
+//! The first piece of a part is read collectively. Later pieces are read ahead, by each rank for itself and while it searches the piece before: then
+//! a rank needs no other one, and reading takes no time of its own if the search is slower.
 
 use anyhow::{Context, Result, ensure};
 use aqueduct::comm::Comm;
 use aqueduct::file::layout::Layout;
-use aqueduct::file::{File, View};
+use aqueduct::file::{File, Request, View};
 
 use super::PieceRequest;
 use super::bgzip;
@@ -18,8 +21,17 @@ pub enum InputMode {
     Master,
 }
 
+/// The bytes of a file that hold a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StoredRange {
+    file: usize,
+    offset: u64,
+    length: usize,
+    /// Bytes of the contents before the piece.
+    skip: usize,
+}
+
 /// Reads pieces; one call on all ranks of its communicator is a round.
-#[derive(Debug)]
 pub struct PieceReader<'a> {
     comm: Comm,
     files: &'a [DatabaseFile],
@@ -27,6 +39,9 @@ pub struct PieceReader<'a> {
     /// The file that is open, with its number.
     open: Option<(usize, File)>,
     raw: Vec<u8>,
+    /// The piece that is being read ahead, and a buffer for the next one.
+    ahead: Option<(StoredRange, Request<Vec<u8>>)>,
+    spare: Vec<u8>,
     /// Bytes that this rank has read from files.
     pub bytes_read: u64,
 }
@@ -34,7 +49,8 @@ pub struct PieceReader<'a> {
 impl<'a> PieceReader<'a> {
     /// For the ranks of `comm`. In mode `Together`, all ranks read the same file in a round.
     pub fn new(comm: &Comm, files: &'a [DatabaseFile], mode: InputMode) -> Self {
-        Self { comm: comm.clone(), files, mode, open: None, raw: Vec::new(), bytes_read: 0 }
+        let (raw, spare) = (Vec::new(), Vec::new());
+        Self { comm: comm.clone(), files, mode, open: None, raw, ahead: None, spare, bytes_read: 0 }
     }
 
     /// The communicator of the rounds.
@@ -42,45 +58,107 @@ impl<'a> PieceReader<'a> {
         &self.comm
     }
 
-    /// Reads the piece of each rank, `file` being the same on all ranks in mode `Together`. Collective; ranks without a request take part.
+    fn stored_range(&self, request: &PieceRequest) -> StoredRange {
+        let (offset, length, skip) = match &self.files[request.file].format {
+            FileFormat::Bgzip(index) => index.compressed_range(request.offset, request.length),
+            FileFormat::Packed(index) => {
+                let (offset, length) = index.stored_range(request.offset, request.length);
+                (offset, length, 0)
+            }
+            FileFormat::Plain | FileFormat::Gzip => (request.offset, request.length, 0),
+        };
+        StoredRange { file: request.file, offset, length, skip }
+    }
+
+    /// Whether this piece is being read ahead.
+    pub fn is_ahead(&self, request: &PieceRequest) -> bool {
+        self.ahead.as_ref().is_some_and(|(range, _)| *range == self.stored_range(request))
+    }
+
+    /// Starts to read the next piece of the open file, for this rank only.
+    pub fn read_ahead(&mut self, request: &PieceRequest) -> Result<()> {
+        let range = self.stored_range(request);
+        if let (InputMode::Together, Some((open, file))) = (self.mode, &self.open)
+            && *open == range.file
+        {
+            let mut buffer = std::mem::take(&mut self.spare);
+            buffer.resize(range.length, 0);
+            self.ahead = Some((range, file.at(range.offset).start_read(buffer)?));
+        }
+        Ok(())
+    }
+
+    /// Reads the piece of each rank. With `all`, all ranks take part, also those without a request or with a piece that is ahead; in mode `Together`
+    /// their `file` is the same. Without, the piece of this rank is ahead, or it has no request.
     pub fn read(
         &mut self,
         file: usize,
         request: Option<PieceRequest>,
+        all: bool,
         out: &mut Vec<u8>,
     ) -> Result<Result<()>> {
-        let (offset, length, skip) = match request.map(|request| (request, &self.files[request.file].format))
-        {
-            None => (0, 0, 0),
-            Some((request, FileFormat::Bgzip(index))) => {
-                index.compressed_range(request.offset, request.length)
-            }
-            Some((request, _)) => (request.offset, request.length, 0),
+        let ahead = self.ahead.take();
+        let wanted = request.map(|request| self.stored_range(&request));
+        let (ahead, other) = match (ahead, wanted) {
+            (Some((range, read)), Some(wanted)) if range == wanted => (Some(read), None),
+            (other, _) => (None, other),
         };
-        let file = request.map_or(file, |request| request.file);
-        match self.mode {
-            InputMode::Together => self.read_together(file, offset, length)?,
-            InputMode::Master => {
-                if let Err(error) = self.read_by_master(file, offset, length)? {
-                    return Ok(Err(error));
+        if let Some((_, read)) = other {
+            // It was read for nothing: the search needs another piece.
+            let _ = read.wait();
+        }
+        if all {
+            let none = StoredRange {
+                file: wanted.map_or(file, |wanted| wanted.file),
+                offset: 0,
+                length: 0,
+                skip: 0,
+            };
+            let range = wanted.filter(|_| ahead.is_none()).unwrap_or(none);
+            match self.mode {
+                InputMode::Together => self.read_together(range.file, range.offset, range.length)?,
+                InputMode::Master => {
+                    if let Err(error) = self.read_by_master(range.file, range.offset, range.length)? {
+                        return Ok(Err(error));
+                    }
                 }
             }
         }
-        let Some(request) = request else { return Ok(Ok(())) };
-        if self.raw.len() < length {
-            let name = &self.files[file].name;
-            let error =
-                anyhow::anyhow!("{name}: cut to {} bytes while it was read", offset + self.raw.len() as u64);
-            return Ok(Err(error));
+        let (Some(request), Some(range)) = (request, wanted) else { return Ok(Ok(())) };
+        if let Some(read) = ahead {
+            match read.wait() {
+                Ok((mut bytes, count)) => {
+                    bytes.truncate(count.bytes() as usize);
+                    self.bytes_read += count.bytes();
+                    self.spare = std::mem::replace(&mut self.raw, bytes);
+                }
+                Err(error) => return Ok(Err(error.into())),
+            }
         }
-        Ok(match self.files[file].format {
-            FileFormat::Bgzip(_) => bgzip::inflate_blocks(&self.raw, skip, request.length, out)
-                .with_context(|| format!("{}: bytes from {offset} on", self.files[file].name)),
-            _ => {
+        Ok(self.unpack(request, range, out))
+    }
+
+    /// The contents of the bytes that were read.
+    fn unpack(&mut self, request: PieceRequest, range: StoredRange, out: &mut Vec<u8>) -> Result<()> {
+        let files = self.files;
+        let DatabaseFile { name, format, .. } = &files[range.file];
+        let count = self.raw.len();
+        ensure!(
+            count == range.length,
+            "{name}: cut to {} bytes while it was read",
+            range.offset + count as u64
+        );
+        match format {
+            FileFormat::Bgzip(_) => bgzip::inflate_blocks(&self.raw, range.skip, request.length, out)
+                .with_context(|| format!("{name}: bytes from {} on", range.offset)),
+            FileFormat::Packed(index) => index
+                .unpack(&self.raw, request.offset, request.length, out)
+                .with_context(|| format!("{name}: bytes from {} on", range.offset)),
+            FileFormat::Plain | FileFormat::Gzip => {
                 std::mem::swap(out, &mut self.raw);
                 Ok(())
             }
-        })
+        }
     }
 
     fn read_together(&mut self, file: usize, offset: u64, length: usize) -> Result<()> {
@@ -141,6 +219,10 @@ impl<'a> PieceReader<'a> {
 
     /// Closes the open file. Collective in mode `Together`.
     pub fn finish(&mut self) -> Result<()> {
+        if let Some((_, read)) = self.ahead.take() {
+            // It was read for nothing: the search has stopped.
+            let _ = read.wait();
+        }
         let closed = self.open.take().map(|(_, file)| file.close()).transpose();
         ensure!(
             closed.is_ok(),

@@ -1,6 +1,7 @@
 //! Position automata (Glushkov) of terms, simulated with sets of states as bits; up to `k` errors need `k + 1` sets
 //! ([Wu and Manber 1992](https://doi.org/10.1145/135239.135244)).
 
+use super::work_meter::WorkMeter;
 use crate::query::{ErrorModel, Expression, ResidueClass};
 
 /// The automaton of a term. State 0 is the start; state `i` is: letter `i` of the written-out expression was read.
@@ -9,81 +10,111 @@ pub(crate) struct TermAutomaton {
     errors: ErrorModel,
     words: usize,
     /// For each state, the states that may follow.
-    follow: Vec<Vec<u64>>,
+    follow: Vec<StateSet>,
     /// For each letter of the alphabet, the states that it may lead to.
-    accepts: Vec<Vec<u64>>,
-    last: Vec<u64>,
+    accepts: Vec<StateSet>,
+    last: StateSet,
 }
 
 /// The sets of states of a simulation; kept, so that a search does not allocate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AutomatonState {
-    rows: Vec<u64>,
+    pub(crate) rows: Vec<u64>,
     next: Vec<u64>,
 }
 
-/// First and last letters of an expression, and whether it has the empty word.
+impl AutomatonState {
+    /// Whether no part can match any more.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.iter().all(|word| *word == 0)
+    }
+}
+
+/// A set of states.
+type StateSet = Vec<u64>;
+
+/// The first and the last states of an expression, and whether it has the empty word.
 struct Fragment {
-    first: Vec<usize>,
-    last: Vec<usize>,
+    first: StateSet,
+    last: StateSet,
     nullable: bool,
 }
 
+/// Builds an automaton. Sets of states are bits, so that memory is bounded by the square of the number of states.
 struct AutomatonBuilder {
+    words: usize,
     classes: Vec<ResidueClass>,
-    edges: Vec<(usize, usize)>,
+    follow: Vec<StateSet>,
+}
+
+fn add_all(into: &mut [u64], from: &[u64]) {
+    into.iter_mut().zip(from).for_each(|(into, from)| *into |= from);
+}
+
+fn members(set: &[u64]) -> impl Iterator<Item = usize> + '_ {
+    set.iter().enumerate().flat_map(|(word, bits)| {
+        let mut bits = *bits;
+        std::iter::from_fn(move || {
+            let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+            bits &= bits - 1;
+            Some(word * 64 + lowest)
+        })
+    })
 }
 
 impl AutomatonBuilder {
-    fn join(&mut self, left: Fragment, right: &Fragment) -> Fragment {
-        for from in &left.last {
-            self.edges.extend(right.first.iter().map(|to| (*from, *to)));
-        }
-        let mut first = left.first;
+    fn empty(&self) -> Fragment {
+        Fragment { first: vec![0; self.words], last: vec![0; self.words], nullable: true }
+    }
+
+    fn connect(&mut self, last: &[u64], first: &[u64]) {
+        members(last).for_each(|from| add_all(&mut self.follow[from], first));
+    }
+
+    fn join(&mut self, mut left: Fragment, mut right: Fragment) -> Fragment {
+        self.connect(&left.last, &right.first);
         if left.nullable {
-            first.extend(&right.first);
+            add_all(&mut left.first, &right.first);
         }
-        let mut last = right.last.clone();
         if right.nullable {
-            last.extend(&left.last);
+            add_all(&mut right.last, &left.last);
         }
-        Fragment { first, last, nullable: left.nullable && right.nullable }
+        Fragment { first: left.first, last: right.last, nullable: left.nullable && right.nullable }
     }
 
     fn build(&mut self, expression: &Expression) -> Fragment {
-        let empty = || Fragment { first: Vec::new(), last: Vec::new(), nullable: true };
         match expression {
             Expression::Class(class) => {
                 self.classes.push(*class);
                 let state = self.classes.len();
-                Fragment { first: vec![state], last: vec![state], nullable: false }
+                let mut set = vec![0; self.words];
+                set[state / 64] |= 1 << (state % 64);
+                Fragment { first: set.clone(), last: set, nullable: false }
             }
-            Expression::Sequence(parts) => parts.iter().fold(empty(), |left, part| {
+            Expression::Sequence(parts) => parts.iter().fold(self.empty(), |left, part| {
                 let right = self.build(part);
-                self.join(left, &right)
+                self.join(left, right)
             }),
             Expression::Alternatives(parts) => {
-                let mut all = Fragment { nullable: false, ..empty() };
+                let mut all = Fragment { nullable: false, ..self.empty() };
                 for part in parts {
                     let part = self.build(part);
-                    all.first.extend(part.first);
-                    all.last.extend(part.last);
+                    add_all(&mut all.first, &part.first);
+                    add_all(&mut all.last, &part.last);
                     all.nullable |= part.nullable;
                 }
                 all
             }
             Expression::Repeat { inner, least, most } => {
                 let copies = most.unwrap_or((*least).max(1));
-                let mut all = empty();
+                let mut all = self.empty();
                 for copy in 1..=copies {
                     let mut part = self.build(inner);
                     if most.is_none() && copy == copies {
-                        let Fragment { first, last, .. } = &part;
-                        self.edges
-                            .extend(last.iter().flat_map(|from| first.iter().map(move |to| (*from, *to))));
+                        self.connect(&part.last, &part.first);
                     }
                     part.nullable |= copy > *least;
-                    all = self.join(all, &part);
+                    all = self.join(all, part);
                 }
                 all
             }
@@ -93,39 +124,54 @@ impl AutomatonBuilder {
 
 impl TermAutomaton {
     pub(crate) fn new(expression: &Expression, errors: ErrorModel) -> Self {
-        let mut builder = AutomatonBuilder { classes: Vec::new(), edges: Vec::new() };
-        let whole = builder.build(expression);
-        let states = builder.classes.len() + 1;
+        let states = expression.positions() + 1;
         let words = states.div_ceil(64);
-        let set = |members: &mut dyn Iterator<Item = usize>| {
-            let mut bits = vec![0u64; words];
-            members.for_each(|state| bits[state / 64] |= 1 << (state % 64));
-            bits
-        };
-        let mut follow = vec![vec![0u64; words]; states];
-        follow[0] = set(&mut whole.first.iter().copied());
-        for (from, to) in builder.edges {
-            follow[from][to / 64] |= 1 << (to % 64);
-        }
+        let follow = vec![vec![0; words]; states];
+        let mut builder = AutomatonBuilder { words, classes: Vec::new(), follow };
+        let whole = builder.build(expression);
+        let AutomatonBuilder { classes, mut follow, .. } = builder;
         let leads = |letter: u8| {
-            let matching = builder.classes.iter().enumerate().filter(|(_, class)| class.contains(letter));
-            set(&mut matching.map(|(at, _)| at + 1))
+            let mut set = vec![0u64; words];
+            let matching = classes.iter().enumerate().filter(|(_, class)| class.contains(letter));
+            matching.for_each(|(at, _)| set[(at + 1) / 64] |= 1 << ((at + 1) % 64));
+            set
         };
         let accepts = (0..=255).map(leads).collect();
-        let last = set(&mut whole.last.iter().copied().chain(whole.nullable.then_some(0)));
+        follow[0] = whole.first;
+        let mut last = whole.last;
+        last[0] |= u64::from(whole.nullable);
         Self { errors, words, follow, accepts, last }
     }
 
     /// Adds the followers of the states of `from` to `into`.
     fn add_followers(&self, from: &[u64], into: &mut [u64]) {
-        for (word, bits) in from.iter().enumerate() {
-            let mut bits = *bits;
-            while bits != 0 {
-                let state = word * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                into.iter_mut().zip(&self.follow[state]).for_each(|(into, follow)| *into |= follow);
-            }
+        members(from).for_each(|state| add_all(into, &self.follow[state]));
+    }
+
+    /// The states before the first letter.
+    pub(crate) fn start(&self, state: &mut AutomatonState) {
+        let (words, limit) = (self.words, self.errors.limit() as usize);
+        let size = words * (limit + 1);
+        state.rows.clear();
+        state.rows.resize(size, 0);
+        state.next.clear();
+        state.next.resize(size, 0);
+        state.rows[0] = 1;
+        if !matches!(self.errors, ErrorModel::Edit(_)) {
+            return;
         }
+        for row in 1..=limit {
+            let (before, this) = state.rows.split_at_mut(row * words);
+            let before = &before[(row - 1) * words..];
+            this[..words].copy_from_slice(before);
+            self.add_followers(before, &mut this[..words]);
+        }
+    }
+
+    /// Whether the letters so far are a part that matches.
+    pub(crate) fn accepts_now(&self, state: &AutomatonState) -> bool {
+        let accepts = |row: &[u64]| row.iter().zip(&self.last).any(|(row, last)| row & last != 0);
+        state.rows.chunks_exact(self.words).any(accepts)
     }
 
     /// Calls `end` with the end of each part that starts at `start`, shortest first.
@@ -134,40 +180,27 @@ impl TermAutomaton {
         text: &[u8],
         start: usize,
         state: &mut AutomatonState,
+        meter: &mut WorkMeter,
         mut end: impl FnMut(usize),
     ) {
-        let (words, limit) = (self.words, self.errors.limit() as usize);
-        let size = words * (limit + 1);
-        state.rows.clear();
-        state.rows.resize(size, 0);
-        state.next.clear();
-        state.next.resize(size, 0);
-        state.rows[0] = 1;
-        let is_edit = matches!(self.errors, ErrorModel::Edit(_));
-        for row in 1..=limit {
-            let (before, this) = state.rows.split_at_mut(row * words);
-            let before = &before[(row - 1) * words..];
-            if is_edit {
-                this[..words].copy_from_slice(before);
-                self.add_followers(before, &mut this[..words]);
-            }
-        }
-        let accepting = |rows: &[u64]| {
-            rows.chunks_exact(words).any(|row| row.iter().zip(&self.last).any(|(row, last)| row & last != 0))
-        };
+        self.start(state);
+        // Each row has up to 64 states per word; a part of them are active.
+        let work = (state.rows.len() * self.words * 8) as u64;
         for at in start..=text.len() {
-            if accepting(&state.rows) {
+            if self.accepts_now(state) {
                 end(at);
             }
-            if at == text.len() || state.rows.iter().all(|word| *word == 0) {
+            if at == text.len() || state.is_empty() || !meter.add(work) {
                 break;
             }
-            self.step(text[at], is_edit, limit, state);
+            self.step(text[at], state);
         }
     }
 
-    fn step(&self, letter: u8, is_edit: bool, limit: usize, state: &mut AutomatonState) {
-        let words = self.words;
+    /// Reads a letter.
+    pub(crate) fn step(&self, letter: u8, state: &mut AutomatonState) {
+        let (words, limit) = (self.words, self.errors.limit() as usize);
+        let is_edit = matches!(self.errors, ErrorModel::Edit(_));
         let accepts = &self.accepts[usize::from(letter)];
         state.next.fill(0);
         for row in 0..=limit {

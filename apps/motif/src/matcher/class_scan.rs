@@ -83,8 +83,8 @@ impl ClassScanner {
         Self { word, limit: limit as usize, masks, letters, only_letters, table, classes }
     }
 
-    /// Calls `found` with each start in ascending order.
-    pub(crate) fn scan(&self, text: &[u8], mut found: impl FnMut(usize)) {
+    /// Calls `found` with each start in ascending order, until it returns false.
+    pub(crate) fn scan(&self, text: &[u8], mut found: impl FnMut(usize) -> bool) {
         let length = self.word.len();
         if text.len() < length {
             return;
@@ -100,7 +100,9 @@ impl ClassScanner {
                 starts &= if at >= room { 0 } else { u64::MAX >> (64 - (room - at)) };
             }
             while starts != 0 {
-                found(at + starts.trailing_zeros() as usize);
+                if !found(at + starts.trailing_zeros() as usize) {
+                    return;
+                }
                 starts &= starts - 1;
             }
             std::mem::swap(&mut this, &mut next);

@@ -12,8 +12,12 @@ use crate::query::{ErrorModel, Expression, Query, QueryTerm, ResidueClass, Resid
 /// A prefilter must discard at least 1 - 2^-4 of all starts.
 const LEAST_BITS: f64 = 4.0;
 /// Matches of a regular expression without a small bound would be scanned again and again.
-const LONGEST_REGEX_MATCH: usize = 1024;
+pub(crate) const LONGEST_REGEX_MATCH: usize = 1024;
 const MOST_LITERALS: usize = 100_000;
+/// A regular expression with more letters may need too long for one part of a text.
+const MOST_REGEX_POSITIONS: usize = 512;
+/// The most letters of a set of words.
+const MOST_LITERAL_LETTERS: usize = 1 << 22;
 
 /// What is scanned for.
 #[derive(Clone, Debug)]
@@ -188,7 +192,10 @@ impl Prefilter {
 /// The words of the first term, if it is a set of words.
 fn literals(query: &Query) -> Option<Scan> {
     let term = query.terms.first().filter(|term| term.errors.limit() == 0)?;
-    let words = words_of(&term.expression)?;
+    let mut words = words_of(&term.expression)?;
+    // Only starts matter: of words with a common start, the shortest has them all, so that a start has one occurrence.
+    words.sort_unstable();
+    words.dedup_by(|word, before| word.starts_with(before));
     let long = words.iter().all(|word| word.len() >= 4);
     long.then(|| AhoCorasick::new(&words).ok().map(|automaton| Scan::Literals(Box::new(automaton))))?
 }
@@ -205,13 +212,22 @@ fn words_of(expression: &Expression) -> Option<Vec<Vec<u8>>> {
         Expression::Sequence(parts) => parts.iter().try_fold(vec![Vec::new()], |words, part| {
             let more = words_of(part)?;
             let count = words.len() * more.len();
+            let letters = |words: &[Vec<u8>]| words.iter().map(Vec::len).sum::<usize>();
+            let all_letters = letters(&words) * more.len() + letters(&more) * words.len();
             let joined =
                 words.iter().flat_map(|word| more.iter().map(move |next| [&word[..], next].concat()));
-            (count <= MOST_LITERALS).then(|| joined.collect())
+            (count <= MOST_LITERALS && all_letters <= MOST_LITERAL_LETTERS).then(|| joined.collect())
         })?,
         Expression::Alternatives(parts) => {
-            let all: Option<Vec<_>> = parts.iter().map(words_of).collect();
-            all?.concat()
+            let mut all = Vec::new();
+            for part in parts {
+                all.extend(words_of(part)?);
+                if all.len() > MOST_LITERALS || all.iter().map(Vec::len).sum::<usize>() > MOST_LITERAL_LETTERS
+                {
+                    return None;
+                }
+            }
+            all
         }
         Expression::Repeat { .. } => return None,
     };
@@ -224,6 +240,7 @@ fn regex(query: &Query) -> Option<Scan> {
     if !exact
         || query.most_length().is_none_or(|most| most > LONGEST_REGEX_MATCH)
         || query.least_length() == 0
+        || query.terms.iter().map(|term| term.expression.positions()).sum::<usize>() > MOST_REGEX_POSITIONS
     {
         return None;
     }

@@ -19,17 +19,27 @@ pub fn parse_call(text: &str) -> Result<(String, Vec<Value>)> {
     Ok((name.trim().to_owned(), parameters))
 }
 
-/// A response: its value, or a fault as an error.
-pub fn parse_response(text: &str) -> Result<Value> {
+/// A response to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MethodResponse {
+    /// The value.
+    Value(Value),
+    /// The message of a fault.
+    Fault(String),
+}
+
+/// A response.
+pub fn parse_response(text: &str) -> Result<MethodResponse> {
     let document = Document::parse(text).context("the response is not XML")?;
     let root = document.root_element();
     ensure!(root.has_tag_name("methodResponse"), "expected a methodResponse");
     if let Some(fault) = child(root, "fault") {
         let fault = child(fault, "value").map_or(Ok(Value::Null), |node| value(node, 0))?;
-        bail!("{}", fault["faultString"].as_str().unwrap_or("a fault without text"));
+        let message = fault["faultString"].as_str().unwrap_or("a fault without text");
+        return Ok(MethodResponse::Fault(message.to_owned()));
     }
     let all = child(root, "params").map_or(Ok(Vec::new()), parameters)?;
-    all.into_iter().next().context("the response has no value")
+    all.into_iter().next().map(MethodResponse::Value).context("the response has no value")
 }
 
 fn child<'a>(node: Node<'a, 'a>, name: &str) -> Option<Node<'a, 'a>> {
@@ -177,9 +187,11 @@ mod tests {
         let (method, parameters) =
             parse_call(&write_call("motif.search", std::slice::from_ref(&value))).unwrap();
         assert_eq!((method.as_str(), parameters.as_slice()), ("motif.search", std::slice::from_ref(&value)));
-        assert_eq!(parse_response(&write_response(&Ok(value.clone()))).unwrap(), value);
+        let response = parse_response(&write_response(&Ok(value.clone()))).unwrap();
+        assert_eq!(response, MethodResponse::Value(value));
         let fault = write_response(&Err(anyhow::anyhow!("no <such> search")));
-        assert_eq!(parse_response(&fault).unwrap_err().to_string(), "no <such> search");
+        let fault = parse_response(&fault).unwrap();
+        assert_eq!(fault, MethodResponse::Fault("no <such> search".to_owned()));
     }
 
     #[test]

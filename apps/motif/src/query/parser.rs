@@ -12,8 +12,12 @@ const LONGEST_QUERY: usize = 1 << 16;
 const DEEPEST: usize = 100;
 /// The most letters of a term after repetitions are written out.
 pub const MOST_POSITIONS: usize = 4096;
+/// The most letters of all terms after repetitions are written out.
+const MOST_QUERY_POSITIONS: usize = 4 * MOST_POSITIONS;
 /// The most terms of a query.
 const MOST_TERMS: usize = 64;
+/// The most quantifiers of one letter or group.
+const MOST_QUANTIFIERS: usize = 4;
 /// The most errors of an approximate term.
 const MOST_ERRORS: f64 = 64.0;
 
@@ -127,6 +131,13 @@ impl QueryParser<'_> {
             terms.push(self.term()?);
             if terms.len() > MOST_TERMS {
                 return Err(self.error(start, 1, format!("a query has at most {MOST_TERMS} terms")));
+            }
+            let positions: usize = terms.iter().map(|term: &QueryTerm| term.expression.positions()).sum();
+            if positions > MOST_QUERY_POSITIONS {
+                let message = format!(
+                    "up to here the query has more than {MOST_QUERY_POSITIONS} letters when written out; use smaller counts"
+                );
+                return Err(self.error(start, self.at - start, message));
             }
             match self.peek() {
                 None => return Ok(Query { terms, kind: self.grammar.kind }),
@@ -301,6 +312,7 @@ impl QueryParser<'_> {
     }
 
     fn quantified(&mut self, mut atom: Expression) -> Result<Expression, QueryError> {
+        let mut quantifiers = 0;
         while let Some(letter) = self.peek() {
             let start = self.at;
             let (least, most) = match letter {
@@ -327,6 +339,13 @@ impl QueryParser<'_> {
                 _ => break,
             };
             self.at += 1;
+            quantifiers += 1;
+            if quantifiers > MOST_QUANTIFIERS {
+                let message = format!(
+                    "more than {MOST_QUANTIFIERS} quantifiers in a row; remove this one or use groups"
+                );
+                return Err(self.error(start, self.at - start, message));
+            }
             atom = Expression::Repeat { inner: Box::new(atom), least, most };
             if atom.positions() > MOST_POSITIONS {
                 let message =

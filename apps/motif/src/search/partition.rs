@@ -32,13 +32,15 @@ pub(crate) struct LineProbe {
     part: Range<u64>,
     cursor: u64,
     length: usize,
+    /// The most bytes to read at once.
+    most: usize,
     state: Option<LineState>,
     first: Option<LineState>,
 }
 
 impl LineProbe {
-    pub(crate) fn new(file: usize, part: Range<u64>) -> Self {
-        Self { file, cursor: part.end, part, length: 1 << 10, state: None, first: None }
+    pub(crate) fn new(file: usize, part: Range<u64>, most: usize) -> Self {
+        Self { file, cursor: part.end, part, length: 1 << 10, most, state: None, first: None }
     }
 
     pub(crate) fn next_request(&self) -> Option<PieceRequest> {
@@ -52,12 +54,12 @@ impl LineProbe {
         })
     }
 
-    pub(crate) fn feed(&mut self, piece: &[u8], most: usize) {
+    pub(crate) fn feed(&mut self, piece: &[u8]) {
         self.cursor -= piece.len() as u64;
         self.state = LineState::after(piece, self.cursor == 0);
         // Valid if the part begins at the start of a line.
         self.first = LineState::after(piece, true);
-        self.length = (self.length * 4).min(most);
+        self.length = (self.length * 4).min(self.most);
     }
 
     /// 0 for an empty part. 1 to 4: the state after it. 5 to 8: it has no end of a line; the state after it if it begins at the start of a line.

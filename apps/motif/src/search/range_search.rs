@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::hit::Regions;
+use crate::hit::{HIT_OVERHEAD, Regions};
 use crate::input::PieceRequest;
 use crate::input::fasta::{FastaEvents, FastaParser, LineState, append_normal};
 use crate::matcher::Matcher;
@@ -18,6 +18,8 @@ use crate::query::alphabet::reverse_complement;
 
 /// Residues that are searched at once.
 const WINDOW: usize = 1 << 18;
+/// The lengths of so many sequences are kept.
+const MOST_LENGTHS: usize = 1 << 20;
 /// The least number of bytes that is read beyond the end of a part.
 const LEAST_OVERLAP_READ: usize = 1 << 12;
 
@@ -54,6 +56,13 @@ pub(crate) struct PartHit {
     pub(crate) residues: Vec<u8>,
 }
 
+impl PartHit {
+    /// The memory that the hit takes, with its name.
+    fn memory(&self, name: &str) -> u64 {
+        (HIT_OVERHEAD + self.residues.len() + 8 * self.term_lengths.len() + name.len()) as u64
+    }
+}
+
 /// Regions, with the name of the file and the position of the part.
 pub(crate) type PartRegions = Option<(Arc<Regions>, String, SequencePosition)>;
 
@@ -64,9 +73,28 @@ pub(crate) struct PartSearch {
     pub(crate) matcher: Option<Matcher>,
     pub(crate) kind: ResidueKind,
     pub(crate) both_strands: bool,
+    /// The most hits, and the most memory that they may take.
     pub(crate) most: u64,
-    /// Only in these regions; the name of the file and the position of the part must be known.
+    pub(crate) most_bytes: u64,
+    /// Whether the lengths of sequences are kept, instead of their places, if no query is searched.
+    pub(crate) keeps_lengths: bool,
+    /// Only in these regions; the position of the part must be known.
     pub(crate) regions: PartRegions,
+}
+
+impl PartSearch {
+    /// Counts sequences and residues.
+    pub(crate) fn counting(kind: ResidueKind, keeps_lengths: bool) -> Self {
+        Self {
+            matcher: None,
+            kind,
+            both_strands: false,
+            most: 0,
+            most_bytes: 0,
+            keeps_lengths,
+            regions: None,
+        }
+    }
 }
 
 /// The search of a part.
@@ -95,7 +123,10 @@ struct SegmentSearch {
     names: Vec<(u64, String)>,
     name: String,
     hits: Vec<PartHit>,
+    hit_bytes: u64,
     headers: Vec<u64>,
+    /// The residues of each sequence that has ended, if they are only counted.
+    lengths: Vec<u64>,
     offset: u64,
     residue_count: u64,
     reversed: Vec<u8>,
@@ -112,6 +143,8 @@ pub(crate) struct PartOutcome {
     pub(crate) headers: u64,
     /// The offsets of headers, if no query was searched.
     pub(crate) header_offsets: Vec<u64>,
+    /// For each segment from 0 on its residues, if that was asked for.
+    pub(crate) lengths: Vec<u64>,
     /// The residues after the last header.
     pub(crate) tail: u64,
     /// The name of the last sequence.
@@ -131,7 +164,9 @@ impl RangeSearch {
             names: Vec::new(),
             name: String::new(),
             hits: Vec::new(),
+            hit_bytes: 0,
             headers: Vec::new(),
+            lengths: Vec::new(),
             offset: 0,
             residue_count: 0,
             reversed: Vec::new(),
@@ -156,6 +191,15 @@ impl RangeSearch {
         Some(PieceRequest { file: self.part.file, offset: self.cursor, length: length as usize })
     }
 
+    /// The request after the next one, if it is known before the next piece is searched.
+    pub(crate) fn request_after_next(&self) -> Option<PieceRequest> {
+        let next = self.next_request()?;
+        let offset = next.offset + next.length as u64;
+        let left = self.part.bytes.end.checked_sub(offset).filter(|left| *left > 0)?;
+        let length = left.min(self.buffer_size as u64) as usize;
+        Some(PieceRequest { file: self.part.file, offset, length })
+    }
+
     /// The number of bytes of the part that were searched.
     pub(crate) fn progress(&self) -> u64 {
         self.cursor.min(self.part.bytes.end) - self.part.bytes.start
@@ -163,6 +207,11 @@ impl RangeSearch {
 
     pub(crate) fn hit_count(&self) -> u64 {
         self.segments.hits.len() as u64
+    }
+
+    /// The memory of the hits.
+    pub(crate) fn hit_bytes(&self) -> u64 {
+        self.segments.hit_bytes
     }
 
     /// Searches the piece that was requested.
@@ -213,6 +262,7 @@ impl RangeSearch {
             names: segments.names,
             headers: segments.segment,
             header_offsets: segments.headers,
+            lengths: segments.lengths,
             tail: segments.base,
             last_name: segments.name,
             residues: segments.residue_count,
@@ -255,10 +305,13 @@ impl SegmentSearch {
         self.residue_count += self.base + owned as u64;
         self.base += owned as u64;
         self.residues.clear();
+        if self.search.keeps_lengths && self.lengths.len() < MOST_LENGTHS {
+            self.lengths.push(self.base);
+        }
     }
 
     fn search_owned(&mut self, owned: usize) {
-        if self.search.matcher.is_none() || self.residues.is_empty() {
+        if self.residues.is_empty() || self.is_full() {
             return;
         }
         let Some((regions, file, position)) = &self.search.regions else {
@@ -268,7 +321,7 @@ impl SegmentSearch {
         let from = before + self.base;
         let to = from + self.residues.len() as u64;
         let regions = Arc::clone(regions);
-        let all = regions.of_sequence(file, position.sequence + self.segment).to_vec();
+        let all = regions.of_sequence(file, position.sequence + self.segment);
         let first = all.partition_point(|region| region.end <= from);
         for region in all[first..].iter().take_while(|region| region.start < to) {
             let span = region.start.saturating_sub(from)..(region.end - from).min(to - from);
@@ -279,15 +332,18 @@ impl SegmentSearch {
     /// Searches a part of the residues for the hits that are owned.
     fn search_span(&mut self, span: Range<usize>, owned: usize) {
         let overlap = self.overlap();
-        let Self { search, residues, reversed, hits, base, segment, .. } = self;
+        let Self { search, residues, reversed, hits, hit_bytes, base, segment, name, .. } = self;
         let Some(matcher) = &mut search.matcher else { return };
-        let room = (search.most.saturating_add(1) as usize).saturating_sub(hits.len());
-        let before = hits.len();
+        // One more than may be kept, so that it is known whether there are more.
+        let (most, most_bytes) = (search.most.saturating_add(1), search.most_bytes);
+        let mut keep = |hit: PartHit| {
+            *hit_bytes += hit.memory(name);
+            hits.push(hit);
+            (hits.len() as u64) < most && *hit_bytes <= most_bytes
+        };
         let text = &residues[..span.end];
         matcher.search(text, span.start.min(owned)..owned.min(span.end), |start, ends| {
-            if hits.len() - before < room {
-                hits.push(part_hit(*segment, *base + start as u64, false, start, ends, text));
-            }
+            keep(part_hit(*segment, *base + start as u64, false, start, ends, text))
         });
         if !search.both_strands {
             return;
@@ -299,12 +355,16 @@ impl SegmentSearch {
         }
         reverse_complement(&residues[span.start..span.end], reversed);
         matcher.search(reversed, span.end - starts.end..span.end - starts.start, |start, ends| {
-            if hits.len() - before < room {
-                let end = ends.last().copied().unwrap_or(start);
-                let position = *base + (span.end - end) as u64;
-                hits.push(part_hit(*segment, position, true, start, ends, reversed));
-            }
+            let end = ends.last().copied().unwrap_or(start);
+            let position = *base + (span.end - end) as u64;
+            keep(part_hit(*segment, position, true, start, ends, reversed))
         });
+    }
+
+    /// Whether nothing more is searched: no query, the most hits, or interrupted.
+    fn is_full(&self) -> bool {
+        let stopped = self.search.matcher.as_ref().is_none_or(Matcher::was_stopped);
+        stopped || self.hits.len() as u64 > self.search.most || self.hit_bytes > self.search.most_bytes
     }
 
     fn note_name(&mut self) {
@@ -338,7 +398,7 @@ impl FastaEvents for SegmentSearch {
             self.is_done = true;
             return false;
         }
-        if self.search.matcher.is_none() {
+        if self.search.matcher.is_none() && !self.search.keeps_lengths {
             self.headers.push(self.offset + at as u64);
         }
         self.segment += 1;

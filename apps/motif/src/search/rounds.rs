@@ -1,30 +1,75 @@
 //! Rounds of a search: every rank says what it needs, all read, and each rank searches its piece.
 
-use std::io::{self, Read};
-use std::sync::atomic::Ordering;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use aqueduct::comm::{Comm, Op};
-use aqueduct::file::File;
-use flate2::read::MultiGzDecoder;
+use anyhow::Result;
+use aqueduct::comm::Comm;
 
+use super::cancellation::Cancellation;
 use super::partition::LineProbe;
 use super::range_search::{FilePart, PartOutcome, PartRegions, PartSearch, RangeSearch, SequencePosition};
 use super::{FileDistribution, ProgressReport, SearchProgress, SearchSettings, agree};
 use crate::input::PieceRequest;
 use crate::input::database::DatabaseFile;
 use crate::input::piece_reader::{InputMode, PieceReader};
+use crate::matcher::work_meter::InterruptCondition;
+
+/// What needs pieces of a file, one after the other.
+pub(super) trait PieceConsumer {
+    /// The next piece that it needs.
+    fn next_request(&self) -> Option<PieceRequest>;
+
+    /// The piece after that, if it is known.
+    fn request_after_next(&self) -> Option<PieceRequest> {
+        None
+    }
+
+    fn progress(&self) -> PartProgress {
+        PartProgress::default()
+    }
+
+    /// Takes the next piece.
+    fn feed(&mut self, piece: &[u8]);
+}
+
+impl PieceConsumer for RangeSearch {
+    fn next_request(&self) -> Option<PieceRequest> {
+        self.next_request()
+    }
+
+    fn request_after_next(&self) -> Option<PieceRequest> {
+        self.request_after_next()
+    }
+
+    fn progress(&self) -> PartProgress {
+        PartProgress::of(self)
+    }
+
+    fn feed(&mut self, piece: &[u8]) {
+        self.feed(piece);
+    }
+}
+
+impl PieceConsumer for LineProbe {
+    fn next_request(&self) -> Option<PieceRequest> {
+        self.next_request()
+    }
+
+    fn feed(&mut self, piece: &[u8]) {
+        self.feed(piece);
+    }
+}
 
 /// The state of all rounds of a search on one rank.
 pub(super) struct SearchRounds<'a> {
     files: &'a [DatabaseFile],
-    settings: &'a SearchSettings,
+    pub(super) settings: &'a SearchSettings,
     report: Option<ProgressReport<'a>>,
-    total: u64,
-    /// Bytes and hits of parts that are complete.
-    done: u64,
-    hits: u64,
+    pub(super) total: u64,
+    pub(super) cancellation: Rc<Cancellation>,
+    /// What parts that are complete have.
+    pub(super) complete: PartProgress,
     reported: Option<Instant>,
     pub(super) was_stopped: bool,
     pub(super) bytes_read: u64,
@@ -33,10 +78,36 @@ pub(super) struct SearchRounds<'a> {
     piece: Vec<u8>,
 }
 
+/// How far a rank is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PartProgress {
+    /// Bytes that were searched.
+    pub(super) done: u64,
+    pub(super) hits: u64,
+    /// The memory of the hits.
+    pub(super) hit_bytes: u64,
+}
+
+impl PartProgress {
+    pub(super) fn of(search: &RangeSearch) -> Self {
+        Self { done: search.progress(), hits: search.hit_count(), hit_bytes: search.hit_bytes() }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            done: self.done + other.done,
+            hits: self.hits + other.hits,
+            hit_bytes: self.hit_bytes + other.hit_bytes,
+        }
+    }
+}
+
 /// What all ranks know after the first step of a round.
 struct RoundStatus {
     active: u64,
     stopped: bool,
+    /// Whether a rank needs a piece that it does not read ahead.
+    is_missing: bool,
 }
 
 impl<'a> SearchRounds<'a> {
@@ -44,15 +115,16 @@ impl<'a> SearchRounds<'a> {
         files: &'a [DatabaseFile],
         settings: &'a SearchSettings,
         report: Option<ProgressReport<'a>>,
-        total: u64,
+        cancellation: Rc<Cancellation>,
     ) -> Self {
+        let total = files.iter().map(|file| file.length).sum();
         Self {
             files,
             settings,
             report,
             total,
-            done: 0,
-            hits: 0,
+            cancellation,
+            complete: PartProgress::default(),
             reported: None,
             was_stopped: false,
             bytes_read: 0,
@@ -62,28 +134,42 @@ impl<'a> SearchRounds<'a> {
         }
     }
 
-    /// Agrees on what the ranks need. An error of one rank is one of all.
+    /// Agrees on what the ranks need. An error of one rank is one of all. `alone`: this rank searches for itself.
     fn agree_round(
         &mut self,
-        comm: &Comm,
+        alone: bool,
         active: bool,
-        failure: Option<&anyhow::Error>,
-        own: (u64, u64),
+        is_missing: bool,
+        failure: Option<anyhow::Error>,
+        own: PartProgress,
     ) -> Result<RoundStatus> {
-        let cancel = self.settings.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed));
-        let (done, hits) = (self.done + own.0, self.hits + own.1);
-        let words = [u64::from(active), u64::from(failure.is_some()), u64::from(cancel), done, hits];
-        let sums = comm.allreduce(Op::Sum, &words)?;
-        if sums[1] > 0 {
-            agree(comm, failure)?;
-        }
-        let stopped = sums[2] > 0 || sums[4] > self.settings.most;
+        let all = self.complete.plus(own);
+        let words = [
+            u64::from(active),
+            u64::from(failure.is_some()),
+            all.done,
+            all.hits,
+            all.hit_bytes,
+            u64::from(is_missing),
+        ];
+        let (sums, cancelled) = if alone {
+            failure.map_or(Ok(()), Err)?;
+            (words.to_vec(), self.cancellation.is_met())
+        } else {
+            let (sums, cancelled) = self.cancellation.sum(&words)?;
+            if sums[1] > 0 {
+                agree(&self.cancellation, failure.as_ref())?;
+            }
+            (sums, cancelled)
+        };
+        let full = sums[3] > self.settings.most || sums[4] > self.settings.most_bytes;
+        let stopped = cancelled || full;
         self.was_stopped |= stopped && sums[0] > 0;
-        self.show(SearchProgress { done: sums[3], total: self.total, hits: sums[4] });
-        Ok(RoundStatus { active: sums[0], stopped })
+        self.show(SearchProgress { done: sums[2], total: self.total, hits: sums[3] });
+        Ok(RoundStatus { active: sums[0], stopped, is_missing: sums[5] > 0 })
     }
 
-    fn show(&mut self, progress: SearchProgress) {
+    pub(super) fn show(&mut self, progress: SearchProgress) {
         let due = self.reported.is_none_or(|last| last.elapsed() > Duration::from_millis(50));
         if let (Some(report), true) = (self.report, due) {
             report(progress);
@@ -92,34 +178,32 @@ impl<'a> SearchRounds<'a> {
     }
 
     /// Reads in rounds until no rank needs more.
-    fn run<S>(
+    fn run(
         &mut self,
         reader: &mut PieceReader<'_>,
         file: usize,
-        state: &mut S,
-        next: impl Fn(&S) -> Option<PieceRequest>,
-        own: impl Fn(&S) -> (u64, u64),
-        mut feed: impl FnMut(&mut S, &[u8]),
+        consumer: &mut impl PieceConsumer,
     ) -> Result<()> {
+        let alone = reader.comm().size() == 1;
         let mut failure = None;
         loop {
             let since = Instant::now();
-            let request = next(state).filter(|_| failure.is_none());
-            let status = self.agree_round(
-                &reader.comm().clone(),
-                request.is_some(),
-                failure.take().as_ref(),
-                own(state),
-            )?;
+            let request = consumer.next_request().filter(|_| failure.is_none());
+            let is_missing = request.is_some_and(|request| !reader.is_ahead(&request));
+            let progress = consumer.progress();
+            let status = self.agree_round(alone, request.is_some(), is_missing, failure.take(), progress)?;
             if status.active == 0 || status.stopped {
                 break;
             }
             let mut piece = std::mem::take(&mut self.piece);
-            let outcome = reader.read(file, request, &mut piece)?;
+            let mut outcome = reader.read(file, request, status.is_missing, &mut piece)?;
+            if let (Ok(()), Some(next)) = (&outcome, consumer.request_after_next()) {
+                outcome = reader.read_ahead(&next);
+            }
             self.io += since.elapsed();
             let since = Instant::now();
             match outcome {
-                Ok(()) if request.is_some() => feed(state, &piece),
+                Ok(()) if request.is_some() => consumer.feed(&piece),
                 Ok(()) => {}
                 Err(error) => failure = Some(error),
             }
@@ -129,32 +213,19 @@ impl<'a> SearchRounds<'a> {
         Ok(())
     }
 
-    /// Searches one part of the same file on every rank.
-    pub(super) fn run_collective(
+    /// Reads for one part of the same file on every rank.
+    pub(super) fn run_together<C: PieceConsumer>(
         &mut self,
         world: &Comm,
         file: usize,
-        mut search: RangeSearch,
-    ) -> Result<RangeSearch> {
+        mut consumer: C,
+    ) -> Result<C> {
         let mut reader = PieceReader::new(world, self.files, self.settings.input);
-        let next = |search: &RangeSearch| search.next_request();
-        let own = |search: &RangeSearch| (search.progress(), search.hit_count());
-        self.run(&mut reader, file, &mut search, next, own, super::range_search::RangeSearch::feed)?;
+        self.run(&mut reader, file, &mut consumer)?;
         reader.finish()?;
         self.bytes_read += reader.bytes_read;
-        self.done += search.progress();
-        self.hits += search.hit_count();
-        Ok(search)
-    }
-
-    pub(super) fn run_probe(&mut self, world: &Comm, file: usize, mut probe: LineProbe) -> Result<LineProbe> {
-        let mut reader = PieceReader::new(world, self.files, self.settings.input);
-        let most = self.settings.buffer;
-        let next = |probe: &LineProbe| probe.next_request();
-        self.run(&mut reader, file, &mut probe, next, |_| (0, 0), |probe, piece| probe.feed(piece, most))?;
-        reader.finish()?;
-        self.bytes_read += reader.bytes_read;
-        Ok(probe)
+        self.complete = self.complete.plus(consumer.progress());
+        Ok(consumer)
     }
 
     /// Searches whole sequences or files, those of each rank one after the other.
@@ -170,34 +241,21 @@ impl<'a> SearchRounds<'a> {
         let master = self.settings.input == InputMode::Master;
         let comm = if master { world.clone() } else { world.comm_self() };
         let mut reader = PieceReader::new(&comm, self.files, self.settings.input);
-        let buffer = self.settings.buffer;
         let mut queue = PartQueue {
             waiting: parts.into_iter(),
             prototype,
+            regions,
             open: None,
-            buffer,
+            buffer: self.settings.buffer,
             done: Vec::new(),
-            counts: (0, 0),
+            complete: PartProgress::default(),
         };
-        queue.advance(&regions);
-        let next = |queue: &PartQueue| queue.open.as_ref().and_then(|(_, search)| search.next_request());
-        let own = |queue: &PartQueue| {
-            let open =
-                queue.open.as_ref().map_or((0, 0), |(_, search)| (search.progress(), search.hit_count()));
-            (open.0 + queue.counts.0, open.1 + queue.counts.1)
-        };
-        let outcome = self.run(&mut reader, 0, &mut queue, next, own, |queue, piece| {
-            if let Some((_, search)) = &mut queue.open {
-                search.feed(piece);
-            }
-            queue.advance(&regions);
-        });
-        let outcome = outcome.and_then(|()| reader.finish());
+        queue.advance();
+        let outcome = self.run(&mut reader, 0, &mut queue).and_then(|()| reader.finish());
         self.bytes_read += reader.bytes_read;
-        agree(world, outcome.as_ref().err())?;
+        agree(&self.cancellation, outcome.as_ref().err())?;
         queue.close();
-        self.done += queue.counts.0;
-        self.hits += queue.counts.1;
+        self.complete = self.complete.plus(queue.complete);
         Ok(queue.done)
     }
 }
@@ -206,95 +264,56 @@ impl<'a> SearchRounds<'a> {
 pub(super) type WholeOutcome = (usize, SequencePosition, PartOutcome);
 
 /// The parts of a rank that are searched one after the other.
-struct PartQueue {
+struct PartQueue<F> {
     waiting: std::vec::IntoIter<(FilePart, SequencePosition)>,
     prototype: PartSearch,
+    /// The regions of a part of a file at a position.
+    regions: F,
     open: Option<(SequencePosition, RangeSearch)>,
     buffer: usize,
     done: Vec<WholeOutcome>,
-    /// Bytes and hits of parts that are done.
-    counts: (u64, u64),
+    /// What parts that are done have.
+    complete: PartProgress,
 }
 
-impl PartQueue {
+impl<F: Fn(usize, &SequencePosition) -> PartRegions> PartQueue<F> {
     fn close(&mut self) {
         if let Some((position, search)) = self.open.take() {
-            self.counts.0 += search.progress();
-            self.counts.1 += search.hit_count();
+            self.complete = self.complete.plus(PartProgress::of(&search));
             self.done.push((search.part.file, position, search.into_outcome()));
         }
     }
 
     /// Opens the next part that needs bytes.
-    fn advance(&mut self, regions: &dyn Fn(usize, &SequencePosition) -> PartRegions) {
+    fn advance(&mut self) {
         while self.open.as_ref().is_none_or(|(_, search)| search.next_request().is_none()) {
             self.close();
             let Some((part, position)) = self.waiting.next() else { return };
-            let search = PartSearch { regions: regions(part.file, &position), ..self.prototype.clone() };
+            let regions = (self.regions)(part.file, &position);
+            let search = PartSearch { regions, ..self.prototype.clone() };
             self.open = Some((position, RangeSearch::new(part, search, self.buffer)));
         }
     }
 }
 
-/// A file as a stream.
-struct FileStream {
-    file: File,
-    offset: u64,
-    bytes: u64,
-}
+impl<F: Fn(usize, &SequencePosition) -> PartRegions> PieceConsumer for PartQueue<F> {
+    fn next_request(&self) -> Option<PieceRequest> {
+        self.open.as_ref().and_then(|(_, search)| search.next_request())
+    }
 
-impl Read for FileStream {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.at(self.offset).read(&mut *out).map_err(io::Error::other)?.bytes();
-        self.offset += count;
-        self.bytes += count;
-        Ok(count as usize)
+    fn request_after_next(&self) -> Option<PieceRequest> {
+        self.open.as_ref().and_then(|(_, search)| search.request_after_next())
     }
-}
 
-/// Searches a gzip file, which one rank reads from its start to its end.
-pub(super) fn search_gzip(
-    world: &Comm,
-    file: &DatabaseFile,
-    search: &mut RangeSearch,
-    rounds: &mut SearchRounds<'_>,
-) -> Result<()> {
-    let open = File::open(&world.comm_self(), &file.name)?;
-    let stream = FileStream { file: open, offset: 0, bytes: 0 };
-    let buffered = io::BufReader::with_capacity(1 << 18, stream);
-    let mut decoder = MultiGzDecoder::new(buffered);
-    let mut piece = vec![0; rounds.settings.buffer.clamp(1 << 10, 1 << 20)];
-    let hits = rounds.hits;
-    loop {
-        if rounds.settings.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
-            rounds.was_stopped = true;
-            break;
-        }
-        let since = Instant::now();
-        let count = decoder.read(&mut piece).with_context(|| format!("{}: inflating", file.name))?;
-        rounds.io += since.elapsed();
-        let since = Instant::now();
-        if count == 0 {
-            search.finish();
-            rounds.compute += since.elapsed();
-            break;
-        }
-        search.feed(&piece[..count]);
-        rounds.compute += since.elapsed();
-        rounds.hits = hits + search.hit_count();
-        if rounds.hits > rounds.settings.most {
-            rounds.was_stopped = true;
-            break;
-        }
-        let done = rounds.done + decoder.get_ref().get_ref().bytes;
-        rounds.show(SearchProgress { done, total: rounds.total, hits: rounds.hits });
+    fn progress(&self) -> PartProgress {
+        let open = self.open.as_ref().map(|(_, search)| PartProgress::of(search));
+        self.complete.plus(open.unwrap_or_default())
     }
-    let stream = decoder.into_inner().into_inner();
-    if stream.bytes == 0 && file.length > 0 {
-        bail!("{}: nothing could be read", file.name);
+
+    fn feed(&mut self, piece: &[u8]) {
+        if let Some((_, search)) = &mut self.open {
+            search.feed(piece);
+        }
+        self.advance();
     }
-    rounds.bytes_read += stream.bytes;
-    rounds.done += stream.bytes;
-    stream.file.close()?;
-    Ok(())
 }

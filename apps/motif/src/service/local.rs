@@ -10,28 +10,60 @@ use aqueduct::comm::Comm;
 use serde_json::{Value, json};
 
 use super::api::DatabaseList;
+use super::search_request::SearchRequest;
 use super::search_store::{SearchJob, SearchStore};
-use crate::hit::{Hit, Regions};
+use crate::hit::Hit;
 use crate::input::database::DatabaseFile;
-use crate::query::{Query, ResidueKind};
+use crate::query::ResidueKind;
+use crate::search::sequence_count::{SequenceCount, count_sequences};
 use crate::search::{SearchProgress, SearchSettings, search};
 
-/// The files of a server.
+/// The most lengths of one answer.
+const MOST_LENGTHS_PER_CALL: usize = 10_000;
+
+/// The files of a server, with the kinds and the numbers of their sequences.
 #[derive(Clone, Debug)]
-pub struct ServedFiles(Vec<Value>);
+pub struct ServedFiles {
+    list: Vec<Value>,
+    /// For each file its name and the lengths of its sequences.
+    lengths: Vec<(String, Vec<u64>)>,
+}
 
 impl ServedFiles {
-    /// The list of these files.
-    pub fn new(files: &[DatabaseFile], kind: ResidueKind) -> Self {
-        let entry =
-            |file: &DatabaseFile| json!({"name": file.name, "bytes": file.length, "kind": kind.name()});
-        Self(files.iter().map(entry).collect())
+    /// Reads the files once. Collective; rank 0 gets the list.
+    pub fn inspect(world: &Comm, files: &[DatabaseFile]) -> Result<Self> {
+        let kinds = DatabaseFile::guess_kinds(world, files)?;
+        let counts = count_sequences(world, files)?;
+        let entry = |((file, kind), count): ((&DatabaseFile, &Option<ResidueKind>), &SequenceCount)| {
+            json!({
+                "name": file.name, "bytes": file.length, "sequences": count.sequences,
+                "residues": count.residues, "kind": kind.map_or("unknown", ResidueKind::name),
+            })
+        };
+        let list = files.iter().zip(&kinds).zip(&counts).map(entry).collect();
+        let names = files.iter().map(|file| file.name.clone());
+        let lengths = names.zip(counts.into_iter().map(|count| count.lengths)).collect();
+        Ok(Self { list, lengths })
     }
 }
 
 impl DatabaseList for ServedFiles {
     fn list(&self) -> Result<Value> {
-        Ok(Value::Array(self.0.clone()))
+        Ok(Value::Array(self.list.clone()))
+    }
+
+    fn lengths(&self, database: &str, sequences: &[u64]) -> Result<Value> {
+        ensure!(
+            sequences.len() <= MOST_LENGTHS_PER_CALL,
+            "at most {MOST_LENGTHS_PER_CALL} sequences at once"
+        );
+        let found = self.lengths.iter().find(|(name, _)| name == database);
+        let lengths = &found.with_context(|| format!("there is no database {database}"))?.1;
+        let length = |number: &u64| {
+            let known = usize::try_from(*number).ok().and_then(|number| lengths.get(number));
+            known.map_or(json!(-1), |length| json!(length))
+        };
+        Ok(sequences.iter().map(length).collect())
     }
 }
 
@@ -45,7 +77,7 @@ pub fn execute(world: &Comm, files: &[DatabaseFile], store: Option<&Arc<SearchSt
                 }
             }
         });
-        let text = job.as_ref().map_or(Vec::new(), |job| job.request.to_string().into_bytes());
+        let text = job.as_ref().map_or(Vec::new(), |job| job.request.to_value().to_string().into_bytes());
         let text = world.broadcast_vec(0, text)?;
         let request: Value = serde_json::from_slice(&text).context("the request of rank 0")?;
         let cancel = job.as_ref().map_or_else(Arc::default, |job| Arc::clone(&job.cancel));
@@ -65,12 +97,12 @@ fn execute_one(
 ) -> Result<(Vec<Hit>, bool)> {
     let (mut settings, chosen) = settings(files, request)?;
     settings.cancel = Some(Arc::clone(cancel));
+    let mut limits = [settings.most, settings.most_bytes];
     if let Some((_, store)) = job {
-        settings.most = settings.most.min(store.limits().hits_per_search);
+        limits = [limits[0].min(store.limits().hits_per_search), store.limits().memory_per_search];
     }
-    let mut most = [settings.most];
-    world.broadcast(0, &mut most)?;
-    settings.most = most[0];
+    world.broadcast(0, &mut limits)?;
+    [settings.most, settings.most_bytes] = limits;
     let over = AtomicBool::new(false);
     let late = AtomicBool::new(false);
     let outcome = thread::scope(|scope| {
@@ -103,30 +135,11 @@ fn execute_one(
 
 /// The settings of a request, the same on all ranks.
 fn settings(files: &[DatabaseFile], request: &Value) -> Result<(SearchSettings, Vec<DatabaseFile>)> {
-    let kind =
-        ResidueKind::from_name(request["kind"].as_str().unwrap_or("dna")).context("an unknown `kind`")?;
-    let query = Query::parse(request["query"].as_str().context("`query` is missing")?, kind)?;
-    let mut settings = SearchSettings::new(query);
-    settings.both_strands = request["strands"].as_str() == Some("both");
-    settings.every = request["every"].as_bool().unwrap_or(false);
-    settings.most = request["most"].as_u64().unwrap_or(10_000);
-    settings.longest = request["longest"].as_u64().map(|longest| longest.clamp(1, 1 << 20) as usize);
-    if let Some(regions) = request["regions"].as_array() {
-        let span = |region: &Value| {
-            Some((
-                region[0].as_str()?.to_owned(),
-                region[1].as_u64()?,
-                region[2].as_u64()?,
-                region[3].as_u64()?,
-            ))
-        };
-        let around = request["around"].as_u64().unwrap_or(0);
-        settings.within = Some(Arc::new(Regions::of_spans(regions.iter().filter_map(span), around)));
-    }
-    let names: Vec<&str> =
-        request["databases"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let (request, _) = SearchRequest::from_value(request, |_| Ok(ResidueKind::Dna))?;
+    let settings = request.settings()?;
+    let names = &request.databases;
     let unknown = names.iter().find(|name| !files.iter().any(|file| file.name == **name));
-    ensure!(unknown.is_none(), "there is no database {}", unknown.unwrap_or(&""));
-    let chosen = files.iter().filter(|file| names.is_empty() || names.contains(&file.name.as_str()));
+    ensure!(unknown.is_none(), "there is no database {}", unknown.map_or("", String::as_str));
+    let chosen = files.iter().filter(|file| names.is_empty() || names.contains(&file.name));
     Ok((settings, chosen.cloned().collect()))
 }
