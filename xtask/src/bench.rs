@@ -8,7 +8,8 @@ use crate::{mpiio, packages};
 /// Runs a benchmark with its arguments. Without a name, or with `--list`, prints them all.
 pub(crate) fn start(words: &[&str]) -> Result<()> {
     let name = words.first().copied().unwrap_or("--list");
-    let compares_libraries = ["peers", "formats", "programs"].contains(&name) && !words.contains(&"--help");
+    let compares_libraries =
+        ["peers", "formats", "programs", "motif"].contains(&name) && !words.contains(&"--help");
     if compares_libraries && let Err(error) = packages::install() {
         eprintln!("{error:#}; cases that need them are n/a");
     }

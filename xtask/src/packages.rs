@@ -32,6 +32,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("povray", "scenes of PovWriter"),
     ("chromium", "the pages of motif and of reports"),
     ("chromium-driver", "clicks on the web page of motif"),
+    ("ripgrep", "searches that motif is compared with"),
+    ("seqkit", "searches that motif is compared with"),
+    ("emboss", "fuzznuc, whose searches motif is compared with"),
     ("valgrind", "invalid accesses and leaks of the interposition library"),
 ];
 

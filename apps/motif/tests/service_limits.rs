@@ -91,7 +91,7 @@ fn serve_under(launcher: &str) {
     let folder = tempfile::tempdir().unwrap();
     let [first, second] = two_gzip_files(folder.path());
     let arguments = ["serve", &first, &second, "--listen", "127.0.0.1:0"];
-    cancel_on_another_rank(&ServiceProcess::of(&mut launcher.command(2, &arguments)));
+    cancel_on_another_rank(&ServiceProcess::of(&mut launcher.command(2, &arguments, &[])));
 }
 
 #[test]

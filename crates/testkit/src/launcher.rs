@@ -75,7 +75,8 @@ impl TestLauncher {
         self.run(ranks, arguments, &[], true)
     }
 
-    fn run(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)], kills: bool) -> JobOutput {
+    /// The command that starts the program on so many ranks.
+    pub fn command(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = match &self.hosts {
             Some(hosts) => hosts.launch_command(&self.command),
             None => Command::new(&self.command),
@@ -93,12 +94,17 @@ impl TestLauncher {
         command.args(&self.arguments).args(["-n", &ranks.to_string()]);
         command.arg(&self.program).args(arguments);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command.envs(variables.iter().copied());
+        command.envs(variables);
         // Containers and CI run as root, which Open MPI refuses unless two variables are set.
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
-        command.env("RUST_BACKTRACE", "0");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)], kills: bool) -> JobOutput {
+        let mut command = self.command(ranks, arguments, variables);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the launcher starts");
         let (output, errors) = (drain(child.stdout.take()), drain(child.stderr.take()));
         let (started, mut looks, mut lonely) = (Instant::now(), 0, 0);
