@@ -20,7 +20,7 @@ use crate::independent::IndependentIo;
 use crate::memory::chunks::ReadBuffer;
 use crate::memory::{Sink, Source};
 use crate::plan::may_map_runs;
-use crate::trace::{self, FileTrace, TracedOperation};
+use crate::trace::{self, FileTrace};
 use crate::view::View;
 use crate::write_buffer::{BufferStatus, DrainContext, Footprint, WriteBuffer};
 pub(crate) use plain_view::PlainRun;
@@ -320,13 +320,6 @@ impl OpenFile {
 
     /// Makes everything that this rank has written durable.
     pub(crate) fn make_durable(&self, operation: &'static str) -> Result<()> {
-        let call = self.context.start_call(TracedOperation::Sync, AccessScope::Independent);
-        self.flush_to_medium(operation)?;
-        call.iter().for_each(|call| call.finish(0));
-        Ok(())
-    }
-
-    fn flush_to_medium(&self, operation: &'static str) -> Result<()> {
         let (cx, buffer) = (&*self.context, self.write_buffer.get());
         buffer.map_or(Ok(()), |buffer| buffer.flush_to_sync(&*cx.handle))?;
         let visible = self.buffer_status().map(|status| status.visible);

@@ -9,9 +9,10 @@
 //! | `rank-R.calls` | a [`CallRecord`] per call |
 //! | `rank-R.extents` | the [`FileExtent`]s of each call |
 //!
-//! A rank keeps up to [`BUFFERED_CALLS`] calls in memory and writes them to the folder when they are so many, every 200 ms, and when a file
-//! is closed: a program that is killed loses no more than the last of them. After [`MOST_CALLS`] calls of a rank, further ones are
-//! counted and not recorded. The choice of a strategy does not depend on the trace.
+//! A rank keeps up to [`BUFFERED_CALLS`] calls in memory. They are written to the folder when they are so many and when a file is closed, and
+//! a thread of the process writes them every 200 ms: a program that is killed loses no more than the last of them, also if its ranks
+//! compute or wait. After [`MOST_CALLS`] calls of a rank, further ones are counted and not recorded, and after [`MOST_EXTENT_BYTES`] of extents
+//! calls are recorded without them, so that the trace of a rank has less than 300 MB. The choice of a strategy does not depend on the trace.
 //!
 //! Times are those of the system's monotonic clock, which the ranks of a node share. Between nodes the offset of the clocks is
 //! measured when a file is opened.
@@ -34,6 +35,6 @@ pub(crate) use rank_recorder::{FileTrace, is_on};
 pub(crate) use recorded_handle::RecordedHandle;
 
 pub use extent::FileExtent;
-pub use rank_recorder::{BUFFERED_CALLS, MOST_CALLS, StreamTrace, TRACE_VARIABLE};
+pub use rank_recorder::{BUFFERED_CALLS, MOST_CALLS, MOST_EXTENT_BYTES, StreamTrace, TRACE_VARIABLE};
 pub use record::{CallPhase, CallRecord, TracedOperation};
 pub use trace_folder::{RankTrace, TraceFolder, TracedFile};

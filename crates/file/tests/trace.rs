@@ -33,7 +33,14 @@ fn traced_program(folder: &Path) {
         file.set_view(&View::of(0, &Layout::of::<u8>())?)?;
         file.at(1 << 20).write(&[2u8; 10])?;
         assert!(file.at(u64::MAX).write(&[2u8; 10]).is_err());
+        // The second sync has nothing to write, which could take longer than the wait for rank 2.
         file.sync()?;
+        if world.rank() == 2 {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+        }
+        file.sync()?;
+        file.set_size(1 << 21)?;
+        file.preallocate(1 << 21)?;
         file.close()
     };
     Launch::threads(RANKS).node_ranks(nodes).run(program).unwrap();
@@ -88,7 +95,12 @@ fn calls_are_recorded_with_phases_strategies_and_extents() {
         let (_, owned, _) = rank.extents_of_calls().find(|(call, ..)| call.start == write.start).unwrap();
         let start = BLOCK * number as u64;
         assert_eq!((owned.len(), owned[0].offset, owned[0].bytes()), (1, start, 100 * BLOCK));
-        assert_eq!(find(rank, TracedOperation::Sync, false).bytes, 0);
+        for operation in [TracedOperation::Sync, TracedOperation::Resize, TracedOperation::Close] {
+            let call = find(rank, operation, true);
+            assert_eq!((call.bytes, call.sequence > 1), (0, true), "{operation:?} is a collective call");
+        }
+        let resizes = rank.calls.iter().filter(|call| call.operation() == Some(TracedOperation::Resize));
+        assert_eq!(resizes.count(), 2, "set_size and preallocate; truncation is a part of opening the file");
     }
     assert_eq!(device, 100 * BLOCK * RANKS as u64, "aggregators wrote each byte once");
     let exchanged: u64 =
@@ -105,9 +117,55 @@ fn calls_are_recorded_with_phases_strategies_and_extents() {
     let planned = replan(true, &accesses, capabilities, &Info::parse("romio_cb_write enable")).unwrap();
     assert_eq!((planned.strategy, planned.exchanged), (Strategy::TwoPhase, exchanged), "as it was executed");
     // The ranks that are not late wait for the one that is.
-    let waited =
-        |rank: usize| find(&trace.ranks[rank], TracedOperation::Write, true).phases[CallPhase::Wait as usize];
-    assert!(waited(0) > waited(2) && waited(1) > 10_000_000, "{:?}", (0..4).map(waited).collect::<Vec<_>>());
+    for operation in [TracedOperation::Write, TracedOperation::Sync] {
+        let is_last = |call: &&CallRecord| call.operation() == Some(operation) && call.is_collective();
+        let waited = |rank: usize| {
+            let call = trace.ranks[rank].calls.iter().rfind(is_last).unwrap();
+            call.phases[CallPhase::Wait as usize]
+        };
+        let all: Vec<u64> = (0..4).map(waited).collect();
+        assert!(waited(0) > waited(2) && waited(1) > 10_000_000, "{operation:?}: {all:?}");
+    }
+}
+
+/// Writes once, and then does nothing to files until it is killed.
+#[test]
+fn an_idle_program() {
+    let Some(folder) = std::env::var_os("TEST_IDLE") else { return };
+    let path = Path::new(&folder).join("out.bin");
+    let program = |world: &aqueduct_comm::Comm| {
+        let file = aqueduct_file::File::create(world, &path)?;
+        file.at(BLOCK * world.rank() as u64).write(&[1u8; BLOCK as usize])?;
+        std::fs::write(Path::new(&folder).join(format!("written-{}", world.rank())), "").unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(100));
+        file.close()
+    };
+    Launch::threads(2).run(program).unwrap();
+}
+
+#[test]
+fn the_trace_of_a_killed_idle_program_has_its_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "an_idle_program"])
+        .env("TEST_IDLE", folder.path())
+        .env(TRACE_VARIABLE, folder.path().join("trace"))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = std::time::Instant::now();
+    let has_written = |rank: usize| folder.path().join(format!("written-{rank}")).exists();
+    while !(has_written(0) && has_written(1)) && start.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let trace = TraceFolder::read(folder.path().join("trace")).unwrap();
+    assert_eq!(trace.ranks.len(), 2);
+    for rank in &trace.ranks {
+        assert_eq!(find(rank, TracedOperation::Write, false).bytes, BLOCK);
+    }
 }
 
 #[test]

@@ -11,10 +11,10 @@ use aqueduct_device::{LockKind, LockScope};
 use aqueduct_report::is_enabled;
 
 use super::open_options::{self, OpenOptions};
-use crate::context::FileContext;
 use crate::context::counters::Counters;
 use crate::context::mode::Mode;
 use crate::context::report::CounterReport;
+use crate::context::{AccessScope, FileContext};
 use crate::engine::{FileResources, OpenFile};
 use crate::error::{Error, Kind, Result};
 use crate::hints::Info;
@@ -131,7 +131,7 @@ impl File {
     pub fn close(self) -> Result<()> {
         self.wait_idle();
         let trace = self.cx().trace.clone();
-        let call = trace.as_ref().and_then(|trace| trace.start(TracedOperation::Close, false));
+        let call = trace.as_ref().and_then(|trace| trace.start(TracedOperation::Close, true));
         let written = self.finish_buffer();
         let (open_file, path) = (Arc::clone(&self.engine), self.path.clone());
         drop(self);
@@ -223,6 +223,23 @@ impl File {
         size: u64,
         work: impl FnOnce(&FileContext) -> Result<()>,
     ) -> Result<()> {
+        let call = self.cx().start_call(TracedOperation::Resize, AccessScope::Collective);
+        let outcome = self.resize_untraced(operation, size, work);
+        call.iter().filter(|_| outcome.is_ok()).for_each(|call| call.finish(0));
+        outcome
+    }
+
+    /// Truncates the file as a part of opening it. Collective.
+    pub(crate) fn truncate_on_open(&self) -> Result<()> {
+        self.resize_untraced("open", 0, |cx| cx.device_result("open", cx.handle.set_len(0)))
+    }
+
+    fn resize_untraced(
+        &self,
+        operation: &'static str,
+        size: u64,
+        work: impl FnOnce(&FileContext) -> Result<()>,
+    ) -> Result<()> {
         self.wait_idle();
         let allowed = self.cx().check_not_poisoned(operation).and_then(|()| self.check_writable(operation));
         // All buffered writes are in the file before it changes its size.
@@ -237,9 +254,13 @@ impl File {
     /// Makes everything that all ranks have written durable, and visible to all that open the file. Collective.
     #[doc(alias = "MPI_File_sync")]
     pub fn sync(&self) -> Result<()> {
+        // The wait for operations in progress and for the other ranks is a part of the call.
+        let call = self.cx().start_call(TracedOperation::Sync, AccessScope::Collective);
         self.wait_idle();
         let outcome = self.cx().check_not_poisoned("sync").and_then(|()| self.engine.make_durable("sync"));
-        self.cx().agree("sync", outcome).inspect_err(|_| self.cx().poison())
+        let outcome = self.cx().agree("sync", outcome).inspect_err(|_| self.cx().poison());
+        call.iter().filter(|_| outcome.is_ok()).for_each(|call| call.finish(0));
+        outcome
     }
 
     /// Moves the individual pointer; where it then is.

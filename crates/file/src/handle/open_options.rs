@@ -189,7 +189,7 @@ impl OpenOptions {
                 let open_file = OpenFile::new(shown, own_comm, handle, agreed, self.mode, hints, trace);
                 let file = File::new(Arc::new(open_file), name.to_owned(), start);
                 if self.truncate {
-                    file.set_size(0)?;
+                    file.truncate_on_open()?;
                 }
                 let file = match buffered {
                     Some(settings) => file.buffered(&settings)?,

@@ -20,10 +20,15 @@ use super::record::{CallPhase, CallRecord, TracedOperation};
 pub const TRACE_VARIABLE: &str = "AQUEDUCT_TRACE";
 /// Calls that a rank keeps in memory.
 pub const BUFFERED_CALLS: usize = 2048;
-/// Calls of a rank that are recorded.
+/// Calls of a rank that are recorded: 200 MB.
 pub const MOST_CALLS: u64 = 1 << 20;
-/// Nanoseconds after which recorded calls are written.
-const WRITE_INTERVAL: u64 = 200_000_000;
+/// Bytes of extents of a rank that are recorded. Later calls have the first and the last byte only.
+pub const MOST_EXTENT_BYTES: u64 = 64 << 20;
+/// After this time recorded calls are written.
+const WRITE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The recorders of the ranks of this process, by world rank; none for a rank whose files could not be created.
+static RECORDERS: Mutex<BTreeMap<usize, Option<Arc<RankRecorder>>>> = Mutex::new(BTreeMap::new());
 
 /// True if calls are recorded.
 pub(crate) fn is_on() -> bool {
@@ -63,10 +68,20 @@ struct RecorderState {
     files: Option<[File; 3]>,
     calls: Vec<u8>,
     extents: Vec<u8>,
+    limits: TraceLimits,
     recorded: u64,
+    recorded_extents: u64,
     not_recorded: u64,
-    written_at: u64,
+    /// The number that was written last.
+    written_not_recorded: u64,
     next_file: u32,
+}
+
+/// How much a rank records.
+#[derive(Clone, Copy)]
+struct TraceLimits {
+    calls: u64,
+    extent_bytes: u64,
 }
 
 /// An open file in the trace.
@@ -121,7 +136,7 @@ impl FileTrace {
 
     /// Writes everything that was recorded to the folder.
     pub(crate) fn flush(&self) {
-        self.recorder.state().write(now());
+        self.recorder.state().write(true);
     }
 
     pub(super) fn record(&self, record: &mut CallRecord, owned: &[FileExtent], device: &[FileExtent]) {
@@ -174,8 +189,8 @@ impl StreamTrace {
 impl RankRecorder {
     /// The recorder of this rank in this process, made when it is first needed.
     fn of(comm: &Comm) -> Option<Arc<Self>> {
-        static RECORDERS: Mutex<BTreeMap<usize, Option<Arc<RankRecorder>>>> = Mutex::new(BTreeMap::new());
         let folder = folder()?;
+        start_trace_writer();
         let mut recorders = RECORDERS.lock().unwrap_or_else(PoisonError::into_inner);
         recorders.entry(comm.world_rank()).or_insert_with(|| Self::create(folder, comm)).clone()
     }
@@ -187,15 +202,8 @@ impl RankRecorder {
         let files = files.inspect_err(|error: &std::io::Error| {
             warn(&format!("{}: the trace of rank {rank} cannot be written ({error})", folder.display()));
         });
-        let mut state = RecorderState {
-            files: Some(files.ok()?),
-            calls: Vec::with_capacity(BUFFERED_CALLS * CallRecord::SIZE),
-            extents: Vec::new(),
-            recorded: 0,
-            not_recorded: 0,
-            written_at: now(),
-            next_file: 0,
-        };
+        let limits = TraceLimits { calls: MOST_CALLS, extent_bytes: MOST_EXTENT_BYTES };
+        let mut state = RecorderState::new(files.ok()?, limits);
         state.add_fact("aqueduct-trace\t1");
         let (size, node) = (comm.world_size(), comm.node_of(comm.rank()));
         state.add_fact(&format!("rank\t{rank}\t{size}\t{node}"));
@@ -219,7 +227,44 @@ pub(super) fn record_offset(trace: &FileTrace, nanoseconds: i64) {
     trace.recorder.state().add_fact(&format!("clock\t{nanoseconds}"));
 }
 
+/// Starts the thread that writes what the ranks of this process have recorded: also that of ranks that compute or wait.
+fn start_trace_writer() {
+    static STARTED: OnceLock<()> = OnceLock::new();
+    let write_regularly = || {
+        loop {
+            std::thread::sleep(WRITE_INTERVAL);
+            let all: Vec<Arc<RankRecorder>> = {
+                let recorders = RECORDERS.lock().unwrap_or_else(PoisonError::into_inner);
+                recorders.values().flatten().cloned().collect()
+            };
+            all.iter().for_each(|recorder| recorder.state().write(false));
+        }
+    };
+    STARTED.get_or_init(|| {
+        let started = std::thread::Builder::new().name("aqueduct trace".to_owned()).spawn(write_regularly);
+        if let Err(error) = started {
+            warn(&format!(
+                "no thread can be started for the trace ({error}); it is written when a file is closed"
+            ));
+        }
+    });
+}
+
 impl RecorderState {
+    fn new(files: [File; 3], limits: TraceLimits) -> Self {
+        Self {
+            files: Some(files),
+            calls: Vec::with_capacity(BUFFERED_CALLS * CallRecord::SIZE),
+            extents: Vec::new(),
+            limits,
+            recorded: 0,
+            recorded_extents: 0,
+            not_recorded: 0,
+            written_not_recorded: 0,
+            next_file: 0,
+        }
+    }
+
     fn add_fact(&mut self, line: &str) {
         if let Some([facts, ..]) = &mut self.files
             && facts.write_all(format!("{line}\n").as_bytes()).is_err()
@@ -228,38 +273,48 @@ impl RecorderState {
         }
     }
 
-    fn add(&mut self, record: &CallRecord, owned: &[FileExtent], device: &[FileExtent]) {
+    /// Takes a call in. If the limit of extents is reached, the record has none.
+    fn add(&mut self, record: &mut CallRecord, owned: &[FileExtent], device: &[FileExtent]) {
         if self.files.is_none() {
             return;
         }
-        if self.recorded >= MOST_CALLS {
+        if self.recorded >= self.limits.calls {
             self.not_recorded += 1;
             return;
         }
         self.recorded += 1;
+        let bytes = ((owned.len() + device.len()) * FileExtent::SIZE) as u64;
+        if bytes > 0 && self.recorded_extents + bytes > self.limits.extent_bytes {
+            (record.owned_extents, record.device_extents) = (0, 0);
+            record.flags |= CallRecord::INEXACT;
+        } else {
+            self.recorded_extents += bytes;
+            self.extents.extend_from_slice(bytemuck::cast_slice(owned));
+            self.extents.extend_from_slice(bytemuck::cast_slice(device));
+        }
         self.calls.extend_from_slice(bytemuck::bytes_of(record));
-        self.extents.extend_from_slice(bytemuck::cast_slice(owned));
-        self.extents.extend_from_slice(bytemuck::cast_slice(device));
-        let is_full = self.calls.len() >= BUFFERED_CALLS * CallRecord::SIZE;
-        if is_full || record.end.saturating_sub(self.written_at) > WRITE_INTERVAL {
-            self.write(record.end);
+        if self.calls.len() >= BUFFERED_CALLS * CallRecord::SIZE {
+            self.write(false);
         }
     }
 
-    /// Writes what was recorded: extents first, so that each call in a file has its extents.
-    fn write(&mut self, time: u64) {
-        self.written_at = time;
+    /// Writes what was recorded: extents first, so that each call in a file has its extents. The number of calls that were not recorded is
+    /// written if it has grown by an eighth, or if it has changed and `is_last`.
+    fn write(&mut self, is_last: bool) {
         let Some([_, calls, extents]) = &mut self.files else { return };
-        let written = extents.write_all(&self.extents).and_then(|()| calls.write_all(&self.calls));
-        self.calls.clear();
-        self.extents.clear();
-        if let Err(error) = written {
-            warn(&format!("the trace cannot be written ({error}); it ends here"));
-            self.files = None;
+        if !self.calls.is_empty() {
+            let written = extents.write_all(&self.extents).and_then(|()| calls.write_all(&self.calls));
+            self.calls.clear();
+            self.extents.clear();
+            if let Err(error) = written {
+                warn(&format!("the trace cannot be written ({error}); it ends here"));
+                self.files = None;
+            }
         }
-        if self.not_recorded > 0 {
-            let line = format!("not-recorded\t{}", self.not_recorded);
-            self.add_fact(&line);
+        let (before, growth) = (self.written_not_recorded, self.written_not_recorded / 8);
+        if self.not_recorded > before + if is_last { 0 } else { growth } {
+            self.written_not_recorded = self.not_recorded;
+            self.add_fact(&format!("not-recorded\t{}", self.not_recorded));
         }
     }
 }
@@ -311,6 +366,37 @@ mod tests {
             assert!(!escape(text).contains(['\t', '\n']));
             assert_eq!(unescape(&escape(text)), text);
         }
+    }
+
+    #[test]
+    fn a_trace_has_a_limit_of_calls_and_of_extents() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["facts", "calls", "extents"].map(|kind| folder.path().join(kind));
+        let files = [0, 1, 2].map(|at| File::create(&paths[at]).unwrap());
+        let limits = TraceLimits { calls: 5000, extent_bytes: 1000 * FileExtent::SIZE as u64 };
+        let mut state = RecorderState::new(files, limits);
+        state.add_fact("aqueduct-trace\t1\nrank\t0\t1\t0");
+        let extents = [FileExtent::run(0, 8), FileExtent::run(100, 8)];
+        for number in 0..7000u64 {
+            let mut record = CallRecord { start: number, end: number, ..CallRecord::default() };
+            (record.operation, record.owned_extents) = (TracedOperation::Write as u8, 2);
+            state.add(&mut record, &extents, &[]);
+        }
+        let read = || {
+            let [facts, calls, extents] = [0, 1, 2].map(|at| std::fs::read(&paths[at]).unwrap());
+            super::super::RankTrace::decode(&facts, &calls, &extents).unwrap()
+        };
+        state.write(false);
+        assert_eq!(read().not_recorded, 2000, "before the file is closed");
+        let mut ignored = CallRecord::default();
+        state.add(&mut ignored, &[], &[]);
+        state.write(false);
+        assert_eq!(read().not_recorded, 2000, "no line for each of many calls");
+        state.write(true);
+        let trace = read();
+        assert_eq!((trace.calls.len(), trace.extents.len(), trace.not_recorded), (5000, 1000, 2001));
+        assert!(!trace.calls[499].is_inexact() && trace.calls[500].is_inexact());
+        assert!(trace.extents_of_calls().all(|(call, owned, _)| owned.len() == 2 || call.is_inexact()));
     }
 
     #[test]
