@@ -2,6 +2,7 @@
 
 mod bench;
 mod fast;
+mod gallery;
 mod hosts;
 mod mpi4py;
 mod mpiio;
@@ -27,7 +28,8 @@ cargo xtask sanitize address     run tests under AddressSanitizer; `thread` for 
 cargo xtask miri                 run the tests of objects, layouts and codecs under Miri; needs nightly and its component miri
 cargo xtask release-checks       install the tools of RELEASING.md and check packages, dependencies, spelling, API changes
 cargo xtask bench [--list]       list the benchmarks
-cargo xtask bench NAME …         run a benchmark with its arguments";
+cargo xtask bench NAME …         run a benchmark with its arguments
+cargo xtask gallery              make the plots and pictures of docs/images; some minutes on a quiet machine";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         ["miri"] => sanitize::miri(),
         ["release-checks"] => publishing::check_release(),
         ["bench", words @ ..] => bench::start(words),
+        ["gallery"] => gallery::make(),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::FAILURE;
