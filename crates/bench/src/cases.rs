@@ -1,28 +1,20 @@
 //! The program that `peers` compares: executes cases on the ranks of this job and prints a line for each. `peer/peer.c` is the same
 //! program in C, on `MPI_File_*`; `README.md` describes both.
 
-mod bench_case;
-mod contents;
-mod lifetime;
-mod object_case;
 pub(crate) mod overlap;
-mod pattern;
-mod resident_memory;
-mod runner;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use aqueduct::comm::Comm;
-use aqueduct::device::AlignedBuffer;
 use aqueduct::file::Counters;
 
-pub(crate) use bench_case::{
+pub(crate) use aqueduct_patterns::{
     BenchCase, CaseFamily, Coordination, FileState, OPEN_SIZE, PATTERNS, PatternSpec, size_with_unit,
 };
+use aqueduct_patterns::{CaseRunner, FileInterface};
 
 use crate::timing::TimeCap;
-use runner::CaseRunner;
 
 /// Executes the cases by `time`, `verify`, `memory` or `lifetime`. `file` is the name of the files without extension. Collective.
 pub(crate) fn run(world: &Comm, verb: &str, file: &Path, cases: &[String]) -> Result<()> {
@@ -34,10 +26,8 @@ pub(crate) fn run(world: &Comm, verb: &str, file: &Path, cases: &[String]) -> Re
         found => found.with_context(|| format!("finding {}", path.display()))?.len(),
     };
     let largest = cases.iter().map(|case| case.bytes).max().unwrap_or(0);
-    let mut buffer = AlignedBuffer::new(largest as usize);
-    // Touches the memory before anything is measured.
-    contents::fill(world.rank() as u64, &mut buffer);
-    let mut runner = CaseRunner { world, file: file.to_owned(), file_len, buffer };
+    let mut runner =
+        CaseRunner::new(world, FileInterface::Engine, file, largest)?.room(file_len / world.size() as u64);
     let mut cap = TimeCap::new();
     for case in &cases {
         if cap.forbids(&case.family, case.bytes) {

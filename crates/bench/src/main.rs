@@ -7,7 +7,6 @@ mod in_process;
 mod messages;
 mod peers;
 mod table;
-mod timing;
 mod tools;
 
 use std::path::Path;
@@ -15,6 +14,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use aqueduct::comm::{Comm, Launch};
+use aqueduct_patterns::timing;
 
 struct Benchmark {
     name: &'static str,

@@ -2,7 +2,6 @@
 
 mod candidate;
 mod evaluation;
-mod expected_sum;
 mod job;
 mod lifetime;
 mod memory;
@@ -165,7 +164,7 @@ fn verify(
             let largest = LARGEST_VERIFIED[usize::from(!candidate.ours)];
             let cases: Vec<BenchCase> = cases.iter().copied().filter(|case| case.bytes <= largest).collect();
             for (case, outcome) in job::run(candidate, ranks, "verify", file, &cases) {
-                let sum = || format!("{:016x}", expected_sum::sum(&case, ranks as u64));
+                let sum = || format!("{:016x}", aqueduct_patterns::expected_sum(&case, ranks as u64));
                 let why = match outcome {
                     CaseOutcome::Sum(sum_of_file)
                         if *right.entry(case).or_insert_with(sum) == sum_of_file =>

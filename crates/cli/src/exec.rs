@@ -21,9 +21,12 @@ const HANDSHAKE_VARIABLE: &str = "AQUEDUCT_NOTES";
 
 #[derive(clap::Args)]
 pub(crate) struct ExecArguments {
-    /// Run the command first without, then with aqueduct, and print both times and their ratio
+    /// Run the command without and with aqueduct, in turn, and print both times and their ratio
     #[arg(long)]
     compare: bool,
+    /// How often each of both is run with --compare; the order alternates, because a run can find files in the page cache
+    #[arg(long, default_value_t = 3, requires = "compare", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    rounds: u64,
     /// Fail after a successful run unless the library is known to have taken effect
     #[arg(long)]
     require: bool,
@@ -53,7 +56,6 @@ enum LauncherKind {
 pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode> {
     let library = library(arguments.library.as_deref())?;
     let launcher = LauncherKind::of(&arguments.command[0]);
-    let native = if arguments.compare { Some(start(&arguments.command, &[])?) } else { None };
     let notes = HandshakeFile::new()?;
     let mut variables = forwarded_variables(std::env::vars_os());
     variables.push(("LD_PRELOAD".to_owned(), preload(&library, std::env::var_os("LD_PRELOAD"))));
@@ -66,11 +68,26 @@ pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode> {
     }
     let words = launcher.words(&arguments.command, &variables);
     let environment = if launcher == LauncherKind::Environment { variables.as_slice() } else { &[] };
-    let ours = start(&words, environment)?;
+    let rounds = if arguments.compare { arguments.rounds } else { 1 };
+    let (mut native, mut ours) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let native_first = round.is_multiple_of(2);
+        if arguments.compare && native_first {
+            native.push(start(&arguments.command, &[])?);
+        }
+        ours.push(start(&words, environment)?);
+        if arguments.compare && !native_first {
+            native.push(start(&arguments.command, &[])?);
+        }
+        if !ours[ours.len() - 1].status.success() {
+            break;
+        }
+    }
+    let status = ours[ours.len() - 1].status;
     let effect = notes.effect(&arguments.command);
     eprintln!("aqueduct: {}", effect.line);
-    if let Some(native) = native {
-        compare(&native, &ours);
+    if arguments.compare {
+        eprintln!("aqueduct: {}", comparison(&native, &ours));
     }
     if let Some(folder) = &arguments.report {
         let page = folder.join("report.html");
@@ -84,10 +101,10 @@ pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode> {
         }
     }
     ensure!(
-        effect.in_front || !arguments.require || !ours.status.success(),
+        effect.in_front || !arguments.require || !status.success(),
         "--require was given, but the library is not known to have taken effect"
     );
-    Ok(ExitCode::from(exit_status(ours.status)))
+    Ok(ExitCode::from(exit_status(status)))
 }
 
 /// The exit status that shells report.
@@ -118,14 +135,30 @@ fn start(words: &[OsString], variables: &[(String, OsString)]) -> Result<Program
     Ok(ProgramRun { status, time: since.elapsed() })
 }
 
-fn compare(native: &ProgramRun, ours: &ProgramRun) {
-    let (before, now) = (native.time.as_secs_f64(), ours.time.as_secs_f64());
-    eprintln!(
-        "aqueduct: without aqueduct {before:.3} s ({}), with aqueduct {now:.3} s ({}): {:.2} times as fast",
-        native.status,
-        ours.status,
-        before / now
-    );
+/// The medians of the times of both, and the ratio of each round.
+fn comparison(native: &[ProgramRun], ours: &[ProgramRun]) -> String {
+    let median = |runs: &[ProgramRun]| {
+        let mut times: Vec<f64> = runs.iter().map(|run| run.time.as_secs_f64()).collect();
+        times.sort_by(f64::total_cmp);
+        f64::midpoint(times[(times.len() - 1) / 2], times[times.len() / 2])
+    };
+    let failed = |runs: &[ProgramRun]| {
+        let failed = runs.iter().find(|run| !run.status.success());
+        failed.map_or(String::new(), |run| format!(" ({})", run.status))
+    };
+    let ratios =
+        || native.iter().zip(ours).map(|(one, other)| one.time.as_secs_f64() / other.time.as_secs_f64());
+    let (least, most) =
+        ratios().fold((f64::INFINITY, 0.0f64), |(least, most), ratio| (least.min(ratio), most.max(ratio)));
+    let (before, now) = (median(native), median(ours));
+    format!(
+        "medians of {} runs in turn: without aqueduct {before:.3} s{}, with aqueduct {now:.3} s{}: {:.2} times as fast \
+         ({least:.2} to {most:.2})",
+        ours.len(),
+        failed(native),
+        failed(ours),
+        before / now,
+    )
 }
 
 fn library(given: Option<&Path>) -> Result<PathBuf> {
@@ -241,6 +274,17 @@ mod tests {
         assert_eq!(exit_status(ExitStatus::from_raw(0)), 0);
         assert_eq!(exit_status(ExitStatus::from_raw(7 << 8)), 7);
         assert_eq!(exit_status(ExitStatus::from_raw(11)), 139);
+    }
+
+    #[test]
+    fn a_comparison_has_medians_and_the_range_of_ratios() {
+        let run = |seconds: f64| ProgramRun {
+            status: ExitStatus::from_raw(0),
+            time: Duration::from_secs_f64(seconds),
+        };
+        let text = comparison(&[9.0, 2.0, 2.2].map(run), &[1.0, 1.1, 1.0].map(run));
+        assert!(text.contains("without aqueduct 2.200 s, with aqueduct 1.000 s: 2.20 times"), "{text}");
+        assert!(text.contains("(1.82 to 9.00)"), "{text}");
     }
 
     #[test]

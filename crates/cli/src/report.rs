@@ -25,10 +25,10 @@ pub(crate) struct ReportArguments {
     /// The page to be written [default: report.html in the first folder]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write the calls in the JSON format of <https://ui.perfetto.dev> too
+    /// Write the calls of all runs in the JSON format of <https://ui.perfetto.dev> too
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// Write the calls as CSV too
+    /// Write the calls of all runs as CSV too
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Print the summary and the advice as JSON
@@ -37,7 +37,7 @@ pub(crate) struct ReportArguments {
 }
 
 pub(crate) fn run(arguments: &ReportArguments) -> Result<ExitCode> {
-    let mut runs = Vec::new();
+    let mut traces = Vec::new();
     for folder in &arguments.folders {
         let trace = TraceFolder::read(folder)?;
         ensure!(
@@ -45,12 +45,11 @@ pub(crate) fn run(arguments: &ReportArguments) -> Result<ExitCode> {
             "{} has no recorded calls",
             folder.display()
         );
-        if runs.is_empty() {
-            write(arguments.perfetto.as_deref(), || export::perfetto(&trace))?;
-            write(arguments.csv.as_deref(), || export::csv(&trace))?;
-        }
-        runs.push(describe(folder, &trace));
+        traces.push((folder.display().to_string(), trace));
     }
+    write(arguments.perfetto.as_deref(), || export::perfetto(&traces))?;
+    write(arguments.csv.as_deref(), || export::csv(&traces))?;
+    let runs: Vec<RunReport> = traces.iter().map(|(name, trace)| describe(name, trace)).collect();
     let output = arguments.output.clone().unwrap_or_else(|| arguments.folders[0].join("report.html"));
     write(Some(&output), || page::page(&runs))?;
     let text = if arguments.json { summary_json(&runs)? } else { summary_text(&runs, &output) };
@@ -67,11 +66,11 @@ pub(crate) struct RunReport {
     pub(crate) maps: Vec<file_map::FileMap>,
 }
 
-fn describe(folder: &Path, trace: &TraceFolder) -> RunReport {
+fn describe(name: &str, trace: &TraceFolder) -> RunReport {
     let groups = call_groups::CallGroups::new(trace);
     let summary = RunSummary::new(trace, &groups);
     RunReport {
-        name: folder.display().to_string(),
+        name: name.to_owned(),
         advice: advice::advice(trace, &groups, &summary),
         timeline: timeline::Timeline::new(trace, &summary),
         maps: file_map::file_maps(trace),
@@ -81,7 +80,8 @@ fn describe(folder: &Path, trace: &TraceFolder) -> RunReport {
 
 /// Writes the page of some traces, and returns what it shows.
 pub(crate) fn write_page(folders: &[PathBuf], output: &Path) -> Result<Vec<RunReport>> {
-    let describe = |folder: &PathBuf| Ok(describe(folder, &TraceFolder::read(folder)?));
+    let describe =
+        |folder: &PathBuf| Ok(describe(&folder.display().to_string(), &TraceFolder::read(folder)?));
     let runs = folders.iter().map(describe).collect::<Result<Vec<_>>>()?;
     write(Some(output), || page::page(&runs))?;
     Ok(runs)

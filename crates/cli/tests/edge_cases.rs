@@ -81,6 +81,21 @@ fn a_closed_pipe_ends_the_command_silently_and_a_full_device_is_an_error() {
 }
 
 #[test]
+fn a_closed_pipe_ends_a_benchmark_without_a_panic() {
+    let folder = TestFolder::new();
+    let times = r#"{"ranks":1,"compute":1,"io":1,"talk":0,"total":2,"bytes":8}"#;
+    fs::write(folder.path("program.sh"), format!("echo '{times}' > \"$4\"\n")).unwrap();
+    let words = ["bench", "scaling", "--ranks", "1", "--", "/bin/sh", "program.sh"];
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let started = folder.command(&words).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let output = started.wait_with_output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(141) && !message.contains("panicked"), "{message}");
+    assert!(folder.succeed(&words).contains("speed-up"));
+}
+
+#[test]
 fn integers_are_compared_exactly() {
     let folder = TestFolder::new();
     let large = 1u64 << 60;

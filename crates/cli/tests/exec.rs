@@ -84,6 +84,24 @@ fn the_exit_status_is_that_of_the_program() {
     assert!(output.status.code() == Some(2) && message.contains("starting /nowhere/program"), "{message}");
 }
 
+/// Each run finds what the run before has left in the page cache, so that the order of both must alternate.
+#[test]
+fn compared_runs_alternate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let script = format!(
+        "case \"$LD_PRELOAD\" in *aqueduct*) echo with;; *) echo without;; esac >> {}",
+        log.display()
+    );
+    let options = ["--compare", "--rounds", "4"];
+    let (output, message) = exec_with(&options, &["/bin/sh", "-c", &script]);
+    assert!(output.status.success(), "{message}");
+    let order = std::fs::read_to_string(&log).expect("a log");
+    let order: Vec<&str> = order.lines().collect();
+    assert_eq!(order, ["without", "with", "with", "without", "without", "with", "with", "without"]);
+    assert!(message.contains("medians of 4 runs in turn"), "{message}");
+}
+
 /// No process on this machine loads the library, as on a launching host without ranks.
 #[test]
 fn an_unknown_effect_on_other_machines_is_reported() {

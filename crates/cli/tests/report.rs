@@ -142,6 +142,31 @@ fn calls_are_exported() {
 }
 
 #[test]
+fn both_runs_are_exported() {
+    let folder = TestFolder::new();
+    let traces = [trace(&folder, "late"), trace(&folder, "sync")];
+    let [one, two] = traces.each_ref().map(|trace| trace.to_str().unwrap());
+    folder.succeed(&["report", one, two, "--csv", "calls.csv", "--perfetto", "calls.json"]);
+    let csv = std::fs::read_to_string(folder.path("calls.csv")).unwrap();
+    let rows = |run: &str| csv.lines().filter(|line| line.starts_with(&format!("\"{run}\","))).count();
+    assert_eq!(rows(one) + rows(two) + 1, csv.lines().count());
+    assert!(rows(one) > 30 && rows(two) > 60 && rows(one) != rows(two));
+    let events: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.path("calls.json")).unwrap()).unwrap();
+    let names = |event: &Value| event["args"]["name"].as_str().unwrap_or_default().to_owned();
+    let all = events["traceEvents"].as_array().unwrap();
+    let processes: Vec<(u64, String)> = all
+        .iter()
+        .filter(|event| event["name"] == "process_name")
+        .map(|event| (event["pid"].as_u64().unwrap(), names(event)))
+        .collect();
+    let mut numbers: Vec<u64> = processes.iter().map(|(number, _)| *number).collect();
+    numbers.dedup();
+    assert_eq!((numbers.len(), processes.len()), (2 * RANKS, 2 * RANKS), "{processes:?}");
+    assert!(processes[0].1.starts_with(one) && processes[RANKS].1.starts_with(two), "{processes:?}");
+}
+
+#[test]
 fn folders_without_a_trace_are_errors() {
     let folder = TestFolder::new();
     std::fs::create_dir(folder.path("empty")).unwrap();
@@ -186,8 +211,20 @@ struct Rendering {
     messages: String,
 }
 
+/// The colours of a page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum PageColours {
+    Light,
+    Dark,
+}
+
 /// Opens a page, with a script at its end that is not a part of it; none without Chromium.
-fn render(page: &Path, width: u32, script: &str, screenshot: Option<&str>) -> Option<Rendering> {
+fn render(
+    page: &Path,
+    (width, colours): (u32, PageColours),
+    script: &str,
+    screenshot: Option<&str>,
+) -> Option<Rendering> {
     let text = std::fs::read_to_string(page).unwrap();
     let with_script = page.with_extension("test.html");
     std::fs::write(&with_script, text.replace("</body>", &format!("<script>{script}</script></body>")))
@@ -211,14 +248,12 @@ fn render(page: &Path, width: u32, script: &str, screenshot: Option<&str>) -> Op
         ])
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(format!("--window-size={width},2600"));
+    // The setting of the system, which the page asks for by `prefers-color-scheme`.
+    let scheme = i32::from(colours != PageColours::Dark);
+    command.arg(format!("--blink-settings=preferredColorScheme={scheme}"));
     if let (Ok(folder), Some(name)) = (std::env::var("AQUEDUCT_TEST_SCREENSHOTS"), screenshot) {
-        let dark = if name.contains("dark") {
-            "--blink-settings=preferredColorScheme=0"
-        } else {
-            "--no-default-browser-check"
-        };
         let picture = format!("--screenshot={folder}/{name}");
-        let _ = Command::new("chromium").args(command.get_args()).args([dark, &picture]).arg(page).output();
+        let _ = Command::new("chromium").args(command.get_args()).arg(&picture).arg(page).output();
     }
     let output = command.arg("--dump-dom").arg(&with_script).output();
     let Ok(output) = output else {
@@ -249,12 +284,37 @@ const CLICKS: &str = "
     return !pixels.some((value) => value > 0);
   }).length;
   const loaded = performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => !name.startsWith('data:'));
-  out.textContent = 'RESULT' + JSON.stringify({ before, zoomed, after, blank, loaded, charts: document.querySelectorAll('canvas').length,
+  const dark = matchMedia('(prefers-color-scheme: dark)').matches;
+  const luminance = (colour) => {
+    const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const background = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (!/, 0\\)$/.test(colour) && colour !== 'transparent') return luminance(colour);
+    }
+    return 1;
+  };
+  const names = ['p', 'h1', 'h2', 'h3', 'td', 'th', 'dd', 'dt', 'span', 'button', '.readout'].map((name) => 'main ' + name);
+  const texts = [...document.querySelectorAll(names.join(', '))].filter((e) => e.textContent.trim());
+  const contrasts = texts.map((e) => {
+    const [a, b] = [luminance(getComputedStyle(e).color), background(e)].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05);
+  });
+  // The colour that most of a canvas has behind its drawing: transparent, so that of the card.
+  const canvasBackground = background(document.querySelector('canvas'));
+  out.textContent = 'RESULT' + JSON.stringify({ dark, page: background(document.body), canvasBackground,
+    contrast: Math.min(...contrasts), before, zoomed, after, blank, loaded, charts: document.querySelectorAll('canvas').length,
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth, ready: document.documentElement.dataset.ready }) + 'END';
 ";
 
-fn check_rendering(page: &Path, width: u32, screenshot: Option<&str>) -> Option<Value> {
-    let rendering = render(page, width, CLICKS, screenshot)?;
+fn check_rendering(
+    page: &Path,
+    (width, colours): (u32, PageColours),
+    screenshot: Option<&str>,
+) -> Option<Value> {
+    let rendering = render(page, (width, colours), CLICKS, screenshot)?;
     let console: String = rendering.messages.lines().filter(|line| line.contains("CONSOLE")).fold(
         String::new(),
         |mut all, line| {
@@ -270,6 +330,14 @@ fn check_rendering(page: &Path, width: u32, screenshot: Option<&str>) -> Option<
     assert_eq!((&result["ready"], &result["blank"]), (&Value::from("yes"), &Value::from(0)), "{result}");
     assert_eq!(result["loaded"], Value::from(Vec::<Value>::new()), "{result}");
     assert!(result["overflow"].as_i64().unwrap() <= 0, "nothing is wider than the window: {result}");
+    let number = |key: &str| result[key].as_f64().unwrap();
+    let is_dark = colours == PageColours::Dark;
+    assert_eq!(result["dark"], is_dark, "the browser has the colours that the test asks for: {result}");
+    for surface in ["page", "canvasBackground"] {
+        assert!((number(surface) < 0.1) == is_dark && (number(surface) > 0.8) != is_dark, "{result}");
+    }
+    // WCAG 2.1, success criterion 1.4.3.
+    assert!(number("contrast") >= 4.5, "all text is readable: {result}");
     assert_eq!(result["before"], result["after"]);
     assert!((0..2).all(|at| result["before"][at] != result["zoomed"][at]), "{result}");
     Some(result)
@@ -281,12 +349,20 @@ fn the_page_works_in_a_browser() {
     let (late, independent) = (trace(&folder, "late"), trace(&folder, "independent"));
     let (late, independent) = (late.to_str().unwrap(), independent.to_str().unwrap());
     folder.succeed(&["report", independent, "-o", "one.html"]);
-    for (width, name) in [(1280, "report-light.png"), (1280, "report-dark.png"), (390, "report-phone.png")] {
-        let Some(result) = check_rendering(&folder.path("one.html"), width, Some(name)) else { return };
+    for (width, colours, name) in [
+        (1280, PageColours::Light, "report-light.png"),
+        (1280, PageColours::Dark, "report-dark.png"),
+        (390, PageColours::Light, "report-phone.png"),
+        (390, PageColours::Dark, "report-phone-dark.png"),
+    ] {
+        let page = folder.path("one.html");
+        let Some(result) = check_rendering(&page, (width, colours), Some(name)) else { return };
         assert!(result["charts"].as_u64().unwrap() >= 6, "{result}");
     }
     folder.succeed(&["report", late, independent, "-o", "two.html"]);
-    let result = check_rendering(&folder.path("two.html"), 1900, Some("report-two.png")).unwrap();
+    let result =
+        check_rendering(&folder.path("two.html"), (1900, PageColours::Light), Some("report-two.png"))
+            .unwrap();
     assert!(result["charts"].as_u64().unwrap() >= 12, "{result}");
 }
 
@@ -301,5 +377,5 @@ fn a_large_trace_opens() {
     let page = trace.join("report.html");
     let size = page.metadata().unwrap().len();
     assert!(size < 5_000_000, "{size} bytes");
-    check_rendering(&page, 1280, None);
+    check_rendering(&page, (1280, PageColours::Dark), None);
 }

@@ -8,7 +8,6 @@ use anyhow::Result;
 use aqueduct::comm::{Comm, Op};
 use aqueduct::file::{File, OpenOptions};
 
-use super::contents;
 use crate::timing::{calibrate_compute, compute, slowest_rank};
 
 const BYTES: usize = 32 << 20;
@@ -19,7 +18,7 @@ pub(crate) fn run(world: &Comm, path: &Path) -> Result<()> {
     let name = format!("throttle=200MB/s:{}", path.with_extension("cached").display());
     let file = OpenOptions::new().read(true).write(true).open(world, name)?;
     let mut data = vec![0u8; BYTES];
-    contents::fill(world.rank() as u64, &mut data);
+    aqueduct_patterns::fill(world.rank() as u64, &mut data);
     let place = (BYTES * world.rank()) as u64;
     for _ in 0..REPETITIONS {
         let write = slowest_rank(world, || {
@@ -38,7 +37,8 @@ pub(crate) fn run(world: &Comm, path: &Path) -> Result<()> {
             println!("overlap {level} {write} {computing} {call} {both}");
         }
     }
-    let sum = contents::sum_of_file(&path.with_extension("cached"), (BYTES * world.size()) as u64, false)?;
+    let sum =
+        aqueduct_patterns::sum_of_file(&path.with_extension("cached"), (BYTES * world.size()) as u64, false)?;
     if world.rank() == 0 {
         println!("overlap sum {sum:016x}");
     }

@@ -18,7 +18,7 @@ use crate::tools::scratch_folder;
 use matrices::Matrices;
 
 // The same computation as in `aqueduct bench overlap`, whose crate has no library.
-#[path = "../../../cli/src/overlap/matrices.rs"]
+#[path = "../../../cli/src/bench/overlap/matrices.rs"]
 mod matrices;
 
 const RANKS: usize = 2;

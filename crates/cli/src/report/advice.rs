@@ -69,7 +69,7 @@ fn late_rank(
 ) -> Option<Advice> {
     let mut late: BTreeMap<usize, (u64, u64, u64)> = BTreeMap::new();
     let mut count = 0u64;
-    for members in calls.collective.values().filter(|members| members.len() > 1) {
+    for members in calls.collective_calls().filter(|members| members.len() > 1) {
         count += 1;
         let mut starts: Vec<(u64, usize)> =
             members.iter().map(|member| (member.call.start, groups.rank(member).rank)).collect();
@@ -210,8 +210,12 @@ fn replanned(
 
 /// Another number of aggregators that exchanges fewer bytes.
 fn aggregators(name: &str, calls: &FileCalls<'_>, groups: &CallGroups<'_>) -> Option<Advice> {
+    // A trace has a limit of extents, after which calls have none.
+    let has_extents = |member: &RankCall<'_>| member.call.bytes == 0 || !member.owned.is_empty();
     let two_phase = |members: &&Vec<RankCall<'_>>| {
-        members.len() > 1 && members[0].call.strategy() == Some(Strategy::TwoPhase)
+        members.len() > 1
+            && members[0].call.strategy() == Some(Strategy::TwoPhase)
+            && members.iter().all(has_extents)
     };
     let all: Vec<&Vec<RankCall<'_>>> = calls.collective.values().filter(two_phase).collect();
     let chosen: Vec<&Vec<RankCall<'_>>> =
@@ -268,9 +272,13 @@ fn aggregators(name: &str, calls: &FileCalls<'_>, groups: &CallGroups<'_>) -> Op
 
 /// Syncs that take much of the run.
 fn frequent_sync(name: &str, calls: &FileCalls<'_>, summary: &RunSummary) -> Option<Advice> {
-    let time: f64 = calls.syncs.iter().map(|call| call.call.duration() as f64 / 1e9).sum();
-    let ranks = calls.syncs.iter().map(|call| call.at).collect::<std::collections::BTreeSet<_>>().len();
-    let per_rank = calls.syncs.len() / ranks.max(1);
+    // From when the last rank has come: what ranks wait for a late one is another finding.
+    let nanoseconds = |members: &Vec<RankCall<'_>>| {
+        let last = members.iter().map(|member| member.call.start).max().unwrap_or(0);
+        members.iter().map(|member| member.call.end.saturating_sub(last)).fold(0, u64::saturating_add)
+    };
+    let time = calls.syncs.values().map(nanoseconds).fold(0, u64::saturating_add) as f64 / 1e9;
+    let (per_rank, count) = (calls.syncs.len(), calls.syncs.values().map(Vec::len).sum::<usize>());
     let all = summary.waiting.iter().sum::<f64>().max(1e-9);
     if per_rank < 4 || time < SMALLEST_SHARE * rank_seconds(summary) || time < 0.2 * all {
         return None;
@@ -288,7 +296,7 @@ fn frequent_sync(name: &str, calls: &FileCalls<'_>, summary: &RunSummary) -> Opt
              at the end, or write with a stream: its steps become durable in the background, and a crash loses \
              only those that were not.",
             bytes(written as f64 / per_rank as f64),
-            seconds(time / calls.syncs.len() as f64),
+            seconds(time / count as f64),
             percent((time / all).min(1.0)),
         ),
         seconds: time,

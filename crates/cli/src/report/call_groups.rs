@@ -21,8 +21,15 @@ pub(super) struct FileCalls<'t> {
     pub(super) collective: BTreeMap<(usize, u32), Vec<RankCall<'t>>>,
     /// Accesses by one rank.
     pub(super) independent: Vec<RankCall<'t>>,
-    /// Syncs for which the program waited.
-    pub(super) syncs: Vec<RankCall<'t>>,
+    /// Syncs for which the program waited, in the same way.
+    pub(super) syncs: BTreeMap<(usize, u32), Vec<RankCall<'t>>>,
+}
+
+impl<'t> FileCalls<'t> {
+    /// The collective accesses and the syncs: the calls of all ranks of each.
+    pub(super) fn collective_calls(&self) -> impl Iterator<Item = &Vec<RankCall<'t>>> {
+        self.collective.values().chain(self.syncs.values())
+    }
 }
 
 pub(super) struct CallGroups<'t> {
@@ -45,11 +52,11 @@ impl<'t> CallGroups<'t> {
                 let member = RankCall { at, call, owned };
                 let is_access =
                     matches!(call.operation(), Some(TracedOperation::Read | TracedOperation::Write));
+                let group = || (openings[call.file as usize], call.sequence);
                 if call.operation() == Some(TracedOperation::Sync) && !call.is_background() {
-                    found.syncs.push(member);
+                    found.syncs.entry(group()).or_default().push(member);
                 } else if is_access && call.is_collective() {
-                    let opening = openings[call.file as usize];
-                    found.collective.entry((opening, call.sequence)).or_default().push(member);
+                    found.collective.entry(group()).or_default().push(member);
                 } else if is_access && !call.is_background() {
                     found.independent.push(member);
                 }

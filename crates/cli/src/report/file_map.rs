@@ -34,8 +34,8 @@ pub(super) fn file_maps(trace: &TraceFolder) -> Vec<FileMap> {
             let Some(which) = direction(call) else { continue };
             let map = &mut maps.entry(file.name.as_str()).or_default()[which];
             map.bytes += call.bytes.max(call.device_bytes);
-            add(&mut map.owners, &mut map.omitted, rank.rank, owned);
-            add(&mut map.writers, &mut map.omitted, rank.rank, device);
+            add(&mut map.owners, rank.rank, owned);
+            add(&mut map.writers, rank.rank, device);
             let spans = owned.iter().chain(device).map(|extent| extent.span().end);
             map.end = map.end.max(spans.max().unwrap_or(0));
         }
@@ -50,7 +50,26 @@ pub(super) fn file_maps(trace: &TraceFolder) -> Vec<FileMap> {
         .collect();
     all.sort_by_key(|map| std::cmp::Reverse(map.bytes));
     all.truncate(MOST_FILES);
+    for map in &mut all {
+        map.omitted = thin_out(&mut map.owners, MOST_EXTENTS) + thin_out(&mut map.writers, MOST_EXTENTS);
+    }
     all
+}
+
+/// Leaves an equal number of extents of each rank, evenly spaced; how many were omitted. The extents of a rank follow one another.
+fn thin_out(all: &mut Vec<(usize, FileExtent)>, most: usize) -> u64 {
+    if all.len() <= most {
+        return 0;
+    }
+    let ranks = all.chunk_by(|one, other| one.0 == other.0).count();
+    let of_rank = (most / ranks).max(1);
+    let kept: Vec<(usize, FileExtent)> = all
+        .chunk_by(|one, other| one.0 == other.0)
+        .flat_map(|extents| extents.iter().copied().step_by(extents.len().div_ceil(of_rank)))
+        .collect();
+    let omitted = (all.len() - kept.len()) as u64;
+    *all = kept;
+    omitted
 }
 
 /// 0 for a read, 1 for a write.
@@ -63,7 +82,7 @@ fn direction(call: &CallRecord) -> Option<usize> {
 }
 
 /// Adds extents; one that continues the last one of its rank extends it.
-fn add(all: &mut Vec<(usize, FileExtent)>, omitted: &mut u64, rank: usize, extents: &[FileExtent]) {
+fn add(all: &mut Vec<(usize, FileExtent)>, rank: usize, extents: &[FileExtent]) {
     for next in extents {
         if let Some((_, last)) = all.last_mut().filter(|(of, _)| *of == rank) {
             if last == next {
@@ -85,10 +104,28 @@ fn add(all: &mut Vec<(usize, FileExtent)>, omitted: &mut u64, rank: usize, exten
                 continue;
             }
         }
-        if all.len() < MOST_EXTENTS {
-            all.push((rank, *next));
-        } else {
-            *omitted += 1;
+        all.push((rank, *next));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rank_is_on_a_map_with_too_many_extents() {
+        let mut all: Vec<(usize, FileExtent)> = (0..5)
+            .flat_map(|rank| {
+                (0..1000u64).map(move |at| (rank, FileExtent::run(at * at * 7 + rank as u64, 1)))
+            })
+            .collect();
+        assert_eq!(thin_out(&mut all, 100), 4900);
+        for rank in 0..5 {
+            let of_rank: Vec<u64> =
+                all.iter().filter(|(of, _)| *of == rank).map(|(_, extent)| extent.offset).collect();
+            assert_eq!(of_rank.len(), 20, "rank {rank}");
+            assert!(of_rank[19] > 950 * 950 * 7, "from the whole of the file");
         }
+        assert_eq!(thin_out(&mut all, 100), 0);
     }
 }

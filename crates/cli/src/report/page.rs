@@ -221,3 +221,60 @@ fn map(map: &FileMap) -> Value {
     json!({"name": map.name, "end": map.end, "omitted": map.omitted, "written": map.is_written,
            "owners": extents(&map.owners), "writers": extents(&map.writers)})
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use aqueduct::file::trace::{RankTrace, TraceFolder, TracedOperation};
+
+    use super::*;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// A call of a program as bytes of a trace: operation, start and end in milliseconds, waited milliseconds, bytes, sequence.
+    fn call(
+        (operation, start, end, waited, bytes, sequence): (TracedOperation, u64, u64, u64, u64, u32),
+    ) -> Vec<u8> {
+        let mut record = vec![0u8; CallRecord::SIZE];
+        let mut set = |place: usize, bytes: &[u8]| record[place..][..bytes.len()].copy_from_slice(bytes);
+        let mut number = |place: usize, value: u64| set(place, &value.to_le_bytes());
+        number(std::mem::offset_of!(CallRecord, start), start * MILLISECOND);
+        number(std::mem::offset_of!(CallRecord, end), end * MILLISECOND);
+        let phases = std::mem::offset_of!(CallRecord, phases);
+        number(phases + 8 * CallPhase::Wait as usize, waited * MILLISECOND);
+        number(phases + 8 * CallPhase::Device as usize, (end - start - waited) * MILLISECOND);
+        number(std::mem::offset_of!(CallRecord, bytes), bytes);
+        number(std::mem::offset_of!(CallRecord, device_bytes), bytes);
+        set(std::mem::offset_of!(CallRecord, sequence), &sequence.to_le_bytes());
+        set(std::mem::offset_of!(CallRecord, device_calls), &1u32.to_le_bytes());
+        // Operation, strategy (direct) and flags (collective) follow the numbers of extents.
+        let after = std::mem::offset_of!(CallRecord, device_extents) + 2;
+        set(after, &[operation as u8, 1, u8::from(sequence > 0)]);
+        record
+    }
+
+    /// Ten collective steps; rank 1 comes 40 ms after rank 0.
+    fn trace() -> TraceFolder {
+        let rank = |rank: u64| {
+            let calls = (0..10u64).flat_map(|step| {
+                let (start, waited) = if rank == 0 { (100 * step, 40) } else { (100 * step + 40, 0) };
+                call((TracedOperation::Write, start, 100 * step + 50, waited, 1 << 20, step as u32 + 1))
+            });
+            let facts = format!(
+                "aqueduct-trace\t1\nrank\t{rank}\t2\t0\nprogram\tsimulate\tinput.cfg\nhost\tnode1\t{}\n\
+                 transport\tthreads\nstarted\t0\t0\t0\nfile\t0\tout.bin\tmode=write\n",
+                100 + rank
+            );
+            RankTrace::decode(facts.as_bytes(), &calls.collect::<Vec<u8>>(), &[]).unwrap()
+        };
+        TraceFolder { ranks: vec![rank(0), rank(1)] }
+    }
+
+    #[test]
+    fn the_text_of_a_page_is_as_before() {
+        let run = super::super::describe("run1", &trace());
+        insta::assert_snapshot!(section(0, &run));
+        insta::assert_snapshot!(super::super::summary_text(&[run], Path::new("report.html")));
+    }
+}

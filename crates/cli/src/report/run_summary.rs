@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use aqueduct::file::Strategy;
 use aqueduct::file::trace::{CallPhase, CallRecord, RankTrace, TraceFolder, TracedOperation};
 
 use super::call_groups::CallGroups;
@@ -11,6 +12,9 @@ use super::{bytes, percent, seconds};
 pub(super) const TIME_STEPS: usize = 300;
 /// Points of the plot of estimates.
 const MOST_POINTS: usize = 2000;
+
+/// Streams and buffered files whose progress is shown.
+const MOST_PROGRESS_PLOTS: usize = 4;
 
 /// What the ranks did with one operation.
 #[derive(Clone, Copy, Default)]
@@ -74,6 +78,14 @@ pub(crate) struct Progress {
     pub(crate) points: Vec<(f64, [u64; 3], [u64; 2])>,
 }
 
+impl Progress {
+    /// The largest amount that was accepted and not durable at a time.
+    fn largest_lag(&self) -> u64 {
+        let lags = self.points.iter().map(|(_, [accepted, _, durable], _)| accepted.saturating_sub(*durable));
+        lags.max().unwrap_or(0)
+    }
+}
+
 impl RunSummary {
     pub(super) fn new(trace: &TraceFolder, groups: &CallGroups<'_>) -> Self {
         let first = &trace.ranks[0];
@@ -100,6 +112,7 @@ impl RunSummary {
             ..Self::default()
         };
         all().for_each(|call| summary.take(call));
+        summary.points = points(trace);
         summary.files = files(groups);
         summary.progress = progress(trace, start);
         summary
@@ -170,11 +183,7 @@ impl RunSummary {
 
     fn take_strategy(&mut self, call: &CallRecord) {
         let Some(strategy) = call.strategy() else { return };
-        // The time that the estimate is about: without the wait for the other ranks to arrive.
-        let measured =
-            (call.duration() - call.phases[CallPhase::Wait as usize].min(call.duration())) as f64 / 1e9;
-        let at = CallRecord::STRATEGIES.iter().position(|known| *known == strategy).unwrap_or(0);
-        let estimated = f64::from(call.estimates[at]) / 1e9;
+        let (estimated, measured, _) = times(call, strategy);
         let totals = self.strategies.entry(strategy.name()).or_default();
         totals.calls += 1;
         totals.bytes += call.bytes;
@@ -183,9 +192,6 @@ impl RunSummary {
             totals.estimated_calls += 1;
             totals.measured_of_estimated += measured;
             totals.estimated += estimated;
-            if self.points.len() < MOST_POINTS {
-                self.points.push((estimated as f32, measured as f32, at as u8));
-            }
         }
     }
 
@@ -203,6 +209,32 @@ impl RunSummary {
             self.bandwidth[which][index] += bytes as f64 * inside / (to - from);
         }
     }
+}
+
+/// The estimated and the measured seconds of an access, without the wait for other ranks to arrive, and the index of the strategy.
+fn times(call: &CallRecord, strategy: Strategy) -> (f64, f64, u8) {
+    let waited = call.phases[CallPhase::Wait as usize].min(call.duration());
+    let at = CallRecord::STRATEGIES.iter().position(|known| *known == strategy).unwrap_or(0);
+    (f64::from(call.estimates[at]) / 1e9, (call.duration() - waited) as f64 / 1e9, at as u8)
+}
+
+/// The points of the plot of estimates: of each rank as many, evenly spaced over its calls.
+fn points(trace: &TraceFolder) -> Vec<(f32, f32, u8)> {
+    let of_rank = (MOST_POINTS / trace.ranks.len().max(1)).max(1);
+    let mut all = Vec::new();
+    for rank in &trace.ranks {
+        let estimated: Vec<(f64, f64, u8)> = rank
+            .calls
+            .iter()
+            .filter_map(|call| Some(times(call, call.strategy()?)))
+            .filter(|(estimated, ..)| *estimated > 0.0)
+            .collect();
+        let every = estimated.len().div_ceil(of_rank).max(1);
+        all.extend(
+            estimated.iter().step_by(every).map(|(estimate, time, at)| (*estimate as f32, *time as f32, *at)),
+        );
+    }
+    all
 }
 
 /// Nanoseconds in which at least one call of the program, not of a background thread, was in progress.
@@ -246,7 +278,7 @@ fn files(groups: &CallGroups<'_>) -> Vec<(String, u64, u64, u64)> {
     files
 }
 
-/// The progress of the streams and buffered files of the first rank that has some.
+/// The progress of streams and buffered files: of each, that of the rank whose data was the most behind.
 fn progress(trace: &TraceFolder, start: u64) -> Vec<Progress> {
     let mut found: BTreeMap<(usize, u32), Progress> = BTreeMap::new();
     for rank in &trace.ranks {
@@ -263,12 +295,53 @@ fn progress(trace: &TraceFolder, start: u64) -> Vec<Progress> {
         }
     }
     let mut all: Vec<Progress> = found.into_values().filter(|progress| progress.points.len() > 1).collect();
-    all.sort_by_key(|progress| (progress.rank, std::cmp::Reverse(progress.points.len())));
-    all.truncate(4);
+    all.sort_by(|one, other| {
+        one.name
+            .cmp(&other.name)
+            .then(other.largest_lag().cmp(&one.largest_lag()))
+            .then(one.rank.cmp(&other.rank))
+    });
+    all.dedup_by(|next, kept| next.name == kept.name);
+    all.sort_by_key(|progress| std::cmp::Reverse(progress.points.len()));
+    all.truncate(MOST_PROGRESS_PLOTS);
     for progress in &mut all {
         let every = progress.points.len().div_ceil(TIME_STEPS);
         let last = progress.points.last().copied();
         progress.points = progress.points.iter().copied().step_by(every.max(1)).chain(last).collect();
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rank with reads by data sieving whose estimates are 1, 2, … ns.
+    fn rank(number: usize, calls: u32) -> RankTrace {
+        let mut records = Vec::new();
+        for at in 0..calls {
+            let mut record = vec![0u8; CallRecord::SIZE];
+            let mut set = |place: usize, bytes: &[u8]| record[place..][..bytes.len()].copy_from_slice(bytes);
+            set(std::mem::offset_of!(CallRecord, start), &u64::from(at * 10).to_le_bytes());
+            set(std::mem::offset_of!(CallRecord, end), &u64::from(at * 10 + 5).to_le_bytes());
+            set(std::mem::offset_of!(CallRecord, estimates) + 2 * 4, &((at + 1) as f32).to_le_bytes());
+            // The operation and the strategy, which follow the numbers of extents.
+            let after = std::mem::offset_of!(CallRecord, device_extents) + 2;
+            set(after, &[TracedOperation::Read as u8, 3]);
+            records.extend_from_slice(&record);
+        }
+        let facts = format!("aqueduct-trace\t1\nrank\t{number}\t4\t0\nfile\t0\tname\n");
+        RankTrace::decode(facts.as_bytes(), &records, &[]).unwrap()
+    }
+
+    #[test]
+    fn the_plot_of_estimates_has_points_of_all_ranks_and_times() {
+        let trace = TraceFolder { ranks: vec![rank(0, 90_000), rank(1, 9000), rank(2, 10), rank(3, 1000)] };
+        let points = points(&trace);
+        assert!(points.len() <= MOST_POINTS && points.len() > MOST_POINTS / 2, "{}", points.len());
+        let over = |least: f32| points.iter().filter(|(estimate, ..)| *estimate * 1e9 > least).count();
+        assert!(over(80_000.0) > 40, "the end of rank 0");
+        // All ten of rank 2, and the others start too.
+        assert!(points.iter().filter(|(estimate, ..)| *estimate * 1e9 < 10.5).count() >= 10);
+    }
 }

@@ -1,4 +1,4 @@
-//! Clocks, repetitions, medians. `peer/peer.c` measures a case in the same way as [`samples`].
+//! Clocks, repetitions, medians. `crates/bench/peer/peer.c` measures a case in the same way as [`samples`].
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -21,14 +21,14 @@ const MOST_GROWTH: f64 = 50.0;
 const STRIDE: u64 = 1 << 16;
 
 /// Elapsed seconds.
-pub(crate) fn seconds(work: impl FnOnce()) -> f64 {
+pub fn seconds(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_secs_f64()
 }
 
 /// Elapsed seconds after a barrier, of the slowest rank. Collective.
-pub(crate) fn slowest_rank<E: From<comm::Error>>(
+pub fn slowest_rank<E: From<comm::Error>>(
     world: &Comm,
     work: impl FnOnce() -> Result<(), E>,
 ) -> Result<f64, E> {
@@ -39,18 +39,23 @@ pub(crate) fn slowest_rank<E: From<comm::Error>>(
 }
 
 /// CPU seconds of this thread or of the process so far.
-pub(crate) fn cpu_seconds(clock: ClockId) -> f64 {
+pub fn cpu_seconds(clock: ClockId) -> f64 {
     let time = clock_gettime(clock);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
+/// CPU seconds of this thread so far.
+pub fn cpu_seconds_of_thread() -> f64 {
+    cpu_seconds(ClockId::ThreadCPUTime)
+}
+
 /// Computation without memory accesses.
-pub(crate) fn compute(rounds: u64) -> u64 {
+pub fn compute(rounds: u64) -> u64 {
     (0..rounds).fold(1, |state: u64, round| black_box(state.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ round))
 }
 
 /// The number of rounds of [`compute`] that take so many seconds on this rank at its present speed.
-pub(crate) fn calibrate_compute(seconds: f64) -> u64 {
+pub fn calibrate_compute(seconds: f64) -> u64 {
     let (start, mut rounds) = (Instant::now(), 0);
     while start.elapsed().as_secs_f64() < seconds {
         black_box(compute(STRIDE));
@@ -60,7 +65,7 @@ pub(crate) fn calibrate_compute(seconds: f64) -> u64 {
 }
 
 /// The median; the mean of the two middle values if their number is even.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
@@ -69,13 +74,13 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// The smallest value and the median; not a number if there are no values.
-pub(crate) fn best_and_median(values: &[f64]) -> [f64; 2] {
+pub fn best_and_median(values: &[f64]) -> [f64; 2] {
     let best = values.iter().copied().min_by(f64::total_cmp);
     [best, median(values)].map(|figure| figure.unwrap_or(f64::NAN))
 }
 
 /// Measures two operations in turn. The order alternates: the second one finds warm caches.
-pub(crate) fn alternate<E>(
+pub fn alternate<E>(
     rounds: usize,
     mut one: impl FnMut() -> Result<f64, E>,
     mut other: impl FnMut() -> Result<f64, E>,
@@ -91,7 +96,7 @@ pub(crate) fn alternate<E>(
 }
 
 /// The first time divided by the second, for each round.
-pub(crate) fn ratios(rounds: &[(f64, f64)]) -> Vec<f64> {
+pub fn ratios(rounds: &[(f64, f64)]) -> Vec<f64> {
     rounds.iter().map(|(one, other)| one / other).collect()
 }
 
@@ -105,7 +110,7 @@ fn region(world: &Comm, times: u64, operation: &mut dyn FnMut() -> Result<()>) -
 
 /// The seconds of one operation, once per region. `rewind` is called before each region and is not timed; at most `most` operations
 /// fit between two calls of it.
-pub(crate) fn samples(
+pub fn samples(
     world: &Comm,
     most: u64,
     rewind: &dyn Fn() -> Result<()>,
@@ -134,24 +139,32 @@ pub(crate) fn samples(
 }
 
 /// Finds cases that would take too long, from the smaller ones of the same family.
-pub(crate) struct TimeCap<F> {
+#[derive(Debug)]
+pub struct TimeCap<F> {
     last: Option<(F, u64, f64)>,
 }
 
+impl<F: PartialEq> Default for TimeCap<F> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<F: PartialEq> TimeCap<F> {
-    pub(crate) fn new() -> Self {
+    /// Nothing is known.
+    pub fn new() -> Self {
         Self { last: None }
     }
 
     /// Whether so many bytes would take too long.
-    pub(crate) fn forbids(&self, family: &F, bytes: u64) -> bool {
+    pub fn forbids(&self, family: &F, bytes: u64) -> bool {
         self.last.as_ref().is_some_and(|(last, size, seconds)| {
             last == family && seconds * bytes as f64 / *size as f64 > CAP && bytes > *size
         })
     }
 
     /// Records the time of a size.
-    pub(crate) fn record(&mut self, family: F, bytes: u64, seconds: f64) {
+    pub fn record(&mut self, family: F, bytes: u64, seconds: f64) {
         self.last = Some((family, bytes, seconds));
     }
 }

@@ -5,25 +5,29 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result, bail, ensure};
 
-use super::pattern::AccessPattern;
+use crate::access_pattern::AccessPattern;
 
 /// Whether an access is independent or collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Coordination {
+pub enum Coordination {
+    /// By one rank.
     Independent,
+    /// By all ranks.
     Collective,
 }
 
 /// Whether data is written or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum CaseDirection {
+pub enum CaseDirection {
+    /// Data is written.
     Write,
+    /// Data is read.
     Read,
 }
 
 /// The state of the file, and how it is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum FileState {
+pub enum FileState {
     /// It exists and is overwritten through the page cache.
     Cached,
     /// It exists and is overwritten with `O_DIRECT`.
@@ -45,21 +49,27 @@ impl FileState {
         (Self::Holes, "holes"),
     ];
 
-    pub(crate) fn name(self) -> &'static str {
+    /// Its name in texts.
+    pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(state, _)| *state == self).map_or("", |(_, name)| name)
     }
 }
 
 /// An access pattern and the cases in which it is measured.
 #[derive(Debug)]
-pub(crate) struct PatternSpec {
-    pub(crate) name: &'static str,
-    pub(crate) access: AccessPattern,
-    pub(crate) coordinations: &'static [Coordination],
-    pub(crate) directions: &'static [CaseDirection],
-    pub(crate) states: &'static [FileState],
+pub struct PatternSpec {
+    /// Its name in texts.
+    pub name: &'static str,
+    /// The accesses.
+    pub access: AccessPattern,
+    /// How it is coordinated.
+    pub coordinations: &'static [Coordination],
+    /// Whether it is written, read, or both.
+    pub directions: &'static [CaseDirection],
+    /// The states of the file.
+    pub states: &'static [FileState],
     /// The largest size per rank; larger ones add no information.
-    pub(crate) largest: u64,
+    pub largest: u64,
 }
 
 use CaseDirection::{Read, Write};
@@ -73,7 +83,7 @@ const LARGEST: u64 = 64 << 20;
 const LARGEST_OF_LIFETIME: u64 = 256 << 20;
 
 /// Contiguous is the first: the others are compared with it.
-pub(crate) const PATTERNS: [PatternSpec; 20] = [
+pub const PATTERNS: [PatternSpec; 20] = [
     transfer("contiguous", AccessPattern::Contiguous, &[Cached, Direct]),
     transfer("round-robin-4", AccessPattern::RoundRobin { piece: 4 }, &[Cached]),
     transfer("round-robin-64", AccessPattern::RoundRobin { piece: 64 }, &[Cached]),
@@ -104,7 +114,7 @@ pub(crate) const PATTERNS: [PatternSpec; 20] = [
 ];
 
 /// The size in the cases of `open`, which transfers no data.
-pub(crate) const OPEN_SIZE: u64 = 4096;
+pub const OPEN_SIZE: u64 = 4096;
 
 const fn transfer(name: &'static str, access: AccessPattern, states: &'static [FileState]) -> PatternSpec {
     PatternSpec { name, access, coordinations: BOTH, directions: DIRECTIONS, states, largest: LARGEST }
@@ -127,60 +137,71 @@ const fn own_files(name: &'static str, piece: usize, largest: u64) -> PatternSpe
 
 /// Everything but the size: cases of one family differ only in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct CaseFamily {
-    pub(crate) pattern: &'static str,
-    pub(crate) state: FileState,
-    pub(crate) coordination: Coordination,
-    pub(crate) direction: CaseDirection,
+pub struct CaseFamily {
+    /// The name of the pattern.
+    pub pattern: &'static str,
+    /// The state of the file.
+    pub state: FileState,
+    /// Whether it is collective.
+    pub coordination: Coordination,
+    /// Whether it writes or reads.
+    pub direction: CaseDirection,
 }
 
 /// A family and a size per rank; as text `tiles:collective:write:1048576:cached`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct BenchCase {
-    pub(crate) family: CaseFamily,
+pub struct BenchCase {
+    /// Everything but the size.
+    pub family: CaseFamily,
     /// Bytes of each rank: a power of two, at least 4 KiB.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl BenchCase {
-    pub(crate) fn access(&self) -> AccessPattern {
+    /// The accesses of the pattern.
+    pub fn access(&self) -> AccessPattern {
         let spec = PATTERNS.iter().find(|spec| spec.name == self.family.pattern);
         spec.unwrap_or(&PATTERNS[0]).access
     }
 
-    pub(crate) fn is_collective(&self) -> bool {
+    /// True if all ranks access the file together.
+    pub fn is_collective(&self) -> bool {
         self.family.coordination == Collective
     }
 
-    pub(crate) fn is_read(&self) -> bool {
+    /// True if data is read.
+    pub fn is_read(&self) -> bool {
         self.family.direction == Read
     }
 
-    pub(crate) fn is_direct(&self) -> bool {
+    /// True if the page cache is passed by.
+    pub fn is_direct(&self) -> bool {
         self.family.state == Direct
     }
 
     /// The case that writes what this one reads.
-    pub(crate) fn as_write(&self) -> Self {
+    #[must_use]
+    pub fn as_write(&self) -> Self {
         Self { family: CaseFamily { direction: Write, ..self.family }, ..*self }
     }
 
     /// The case that reads what this one writes.
-    pub(crate) fn as_read(&self) -> Self {
+    #[must_use]
+    pub fn as_read(&self) -> Self {
         Self { family: CaseFamily { direction: Read, ..self.family }, ..*self }
     }
 }
 
 impl CaseFamily {
     /// Whether the other differs at most in direction: data that cannot be written cannot be read back.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
+    pub fn is_like(&self, other: &Self) -> bool {
         Self { direction: other.direction, ..*self } == *other
     }
 }
 
 impl PatternSpec {
     /// All cases of these sizes, those of a family in ascending order of size.
-    pub(crate) fn cases(&'static self, sizes: &[u64]) -> Vec<BenchCase> {
+    pub fn cases(&'static self, sizes: &[u64]) -> Vec<BenchCase> {
         let mut cases = Vec::new();
         for &state in self.states {
             for &coordination in self.coordinations {
@@ -194,7 +215,7 @@ impl PatternSpec {
     }
 
     /// The cases of lifetimes of a file of this size in this state: each has both directions.
-    pub(crate) fn lifetimes(&self, bytes: u64, state: FileState) -> Vec<BenchCase> {
+    pub fn lifetimes(&self, bytes: u64, state: FileState) -> Vec<BenchCase> {
         // One access of a new file makes its pages: larger sizes do add information.
         let largest = if self.largest == LARGEST { LARGEST_OF_LIFETIME } else { self.largest };
         let is_measured =
@@ -266,7 +287,7 @@ impl FromStr for BenchCase {
 }
 
 /// A size with its unit.
-pub(crate) fn size_with_unit(bytes: u64) -> String {
+pub fn size_with_unit(bytes: u64) -> String {
     match bytes {
         0..0x10_0000 => format!("{} KiB", bytes >> 10),
         _ => format!("{} MiB", bytes >> 20),

@@ -1,36 +1,49 @@
-//! The access patterns as views of the engine; `README.md` describes them, `peer/peer.c` has them as MPI datatypes.
+//! The access patterns and their views; `crates/bench/README.md` describes them.
 
 use anyhow::Result;
 use aqueduct::file::View;
-use aqueduct::file::hyperslab::Hyperslab;
-use aqueduct::file::layout::{Basic, Layout, Member, Order};
+
+use crate::view_tree::{DatatypeTree, TreeMember, ViewTree};
 
 /// Bytes of an access through the shared file pointer, also of an ordered one.
-pub(crate) const SHARED_PIECE: usize = 4096;
+pub const SHARED_PIECE: usize = 4096;
 
 /// Which bytes of the file each rank accesses, and by which calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AccessPattern {
+pub enum AccessPattern {
+    /// One run per rank, at an explicit offset.
     Contiguous,
+    /// Pieces of so many bytes, in turn over the ranks.
     RoundRobin {
+        /// Bytes of a piece.
         piece: u64,
     },
+    /// A tile of an array of two dimensions.
     Tiles {
+        /// Bytes of a row of the tile.
         row: u64,
     },
+    /// A block of an array of three dimensions.
     Blocks,
+    /// Records of three consecutive arrays.
     Nested,
     /// Accesses of so many bytes at explicit offsets, one after the other, as IOR does.
     Explicit {
+        /// Bytes of an access.
         piece: usize,
     },
     /// The same in a file of each rank, as IOR does with `-F`.
     OwnFiles {
+        /// Bytes of an access.
         piece: usize,
     },
+    /// Pieces through the shared file pointer, in any order.
     Shared,
+    /// The same in rank order.
     Ordered,
+    /// As contiguous, in atomic mode.
     Atomic,
+    /// The file is opened and closed.
     Open,
     /// As round-robin pieces of 4 bytes, through an object file.
     Objects,
@@ -38,9 +51,11 @@ pub(crate) enum AccessPattern {
 
 /// A rank and the number of ranks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RankPosition {
-    pub(crate) rank: u64,
-    pub(crate) ranks: u64,
+pub struct RankPosition {
+    /// The rank.
+    pub rank: u64,
+    /// How many there are.
+    pub ranks: u64,
 }
 
 impl RankPosition {
@@ -54,34 +69,39 @@ impl RankPosition {
 
 impl AccessPattern {
     /// The view of a rank with so many bytes.
-    pub(crate) fn view(self, place: RankPosition, bytes: u64) -> Result<View> {
-        let byte = Layout::from(Basic::Byte);
+    pub fn view_tree(self, place: RankPosition, bytes: u64) -> ViewTree {
         let [rows, columns] = place.grid();
         let (row, column) = (place.rank / columns, place.rank % columns);
-        Ok(match self {
-            Self::RoundRobin { piece } => {
-                let etype = Layout::bytes(piece)?;
-                let round = etype.resized(0, (piece * place.ranks) as i64)?;
-                View::new(piece * place.rank, &etype, &round)?
-            }
+        let file_type = match self {
+            Self::RoundRobin { piece } => return ViewTree::round_robin(piece, place.rank, place.ranks),
+            Self::Objects => return ViewTree::round_robin(4, place.rank, place.ranks),
             Self::Tiles { row: width } => {
                 let height = bytes / width;
-                let shape = [height * rows, width * columns];
-                let tile = Hyperslab::new([height * row, width * column], [height, width]);
-                View::new(0, &byte, &byte.subarray(&shape, &tile, Order::C)?)?
+                let shape = vec![height * rows, width * columns];
+                DatatypeTree::Subarray {
+                    shape,
+                    start: vec![height * row, width * column],
+                    part: vec![height, width],
+                }
             }
             Self::Blocks => {
                 let [z, y, x] = cube(bytes);
-                let block = Hyperslab::new([0, y * row, x * column], [z, y, x]);
-                View::new(0, &byte, &byte.subarray(&[z, y * rows, x * columns], &block, Order::C)?)?
+                let shape = vec![z, y * rows, x * columns];
+                DatatypeTree::Subarray { shape, start: vec![0, y * row, x * column], part: vec![z, y, x] }
             }
-            Self::Nested => View::new(0, &byte, &record(place)?)?,
-            _ => View::default(),
-        })
+            Self::Nested => record(place),
+            _ => return ViewTree::bytes(),
+        };
+        ViewTree { displacement: 0, etype: DatatypeTree::Bytes(1), file_type }
+    }
+
+    /// The same as a view of the engine.
+    pub fn view(self, place: RankPosition, bytes: u64) -> Result<View> {
+        self.view_tree(place, bytes).view()
     }
 
     /// The offset of a rank's access, in etypes of its view.
-    pub(crate) fn start(self, place: RankPosition, bytes: u64) -> u64 {
+    pub fn start(self, place: RankPosition, bytes: u64) -> u64 {
         match self {
             Self::Contiguous | Self::Atomic | Self::Explicit { .. } => bytes * place.rank,
             _ => 0,
@@ -99,14 +119,15 @@ fn cube(bytes: u64) -> [u64; 3] {
 
 /// A record of three consecutive arrays, each distributed over the ranks in blocks of 32 particles: positions of 24 bytes, then, in a
 /// nested structure, charges and kinds of 4 bytes.
-fn record(place: RankPosition) -> Result<Layout> {
-    let array = |element: u64, displacement: u64| -> Result<Member> {
-        let displacement = (displacement * place.ranks + 32 * element * place.rank) as i64;
-        Ok(Member { count: 32, displacement, layout: Layout::bytes(element)? })
+fn record(place: RankPosition) -> DatatypeTree {
+    let array = |element: u64, displacement: u64| TreeMember {
+        count: 32,
+        displacement: displacement * place.ranks + 32 * element * place.rank,
+        datatype: DatatypeTree::Bytes(element),
     };
-    let scalars = Layout::structure([array(4, 0)?, array(4, 32 * 4)?])?;
-    let scalars = Member { count: 1, displacement: (32 * 24 * place.ranks) as i64, layout: scalars };
-    Ok(Layout::structure([array(24, 0)?, scalars])?.resized(0, (32 * 32 * place.ranks) as i64)?)
+    let scalars = DatatypeTree::Structure(vec![array(4, 0), array(4, 32 * 4)]);
+    let scalars = TreeMember { count: 1, displacement: 32 * 24 * place.ranks, datatype: scalars };
+    DatatypeTree::Structure(vec![array(24, 0), scalars]).resized(32 * 32 * place.ranks)
 }
 
 #[cfg(test)]

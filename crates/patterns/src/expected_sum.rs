@@ -1,12 +1,12 @@
 //! The expected checksum of a file, from the owner of each byte by plain arithmetic: independent of layouts and of MPI datatypes.
 
-use crate::cases::BenchCase;
+use crate::bench_case::BenchCase;
 
 /// Bytes of an access through the shared file pointer.
 const SHARED_PIECE: u64 = 4096;
 
-/// The checksum of the file, as `cases/contents.rs` computes it.
-pub(super) fn sum(case: &BenchCase, ranks: u64) -> u64 {
+/// The checksum of the file after a case, as [`sum_of_file`](crate::sum_of_file) computes it.
+pub fn expected_sum(case: &BenchCase, ranks: u64) -> u64 {
     let period = if case.family.pattern == "shared" { SHARED_PIECE / 8 } else { u64::MAX };
     let half = |offset: u64| {
         let (rank, at) = owner(case, ranks, offset);
@@ -64,7 +64,7 @@ fn tile(offset: u64, [height, width]: [u64; 2], columns: u64) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::PATTERNS;
+    use crate::bench_case::PATTERNS;
 
     #[test]
     fn every_byte_of_every_rank_has_one_offset() {

@@ -1,17 +1,17 @@
 //! The lifetime of a file: it is created (or opened), a view is set, every rank writes once, it is closed; then it is opened
-//! again, and every rank reads what the next rank has written. `peer/lifetime.h` is the counterpart.
+//! again, and every rank reads what the next rank has written. `crates/bench/peer/lifetime.h` is the counterpart.
 
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use aqueduct::comm::Op;
-use aqueduct::file::{File, OpenOptions};
+use aqueduct::comm::{Comm, Op};
 
-use super::bench_case::{BenchCase, FileState};
-use super::contents::{self, ContentSum};
-use super::pattern::{AccessPattern, RankPosition};
-use super::runner::{CaseRunner, set_view};
+use crate::access_pattern::{AccessPattern, RankPosition};
+use crate::bench_case::{BenchCase, FileState};
+use crate::case_runner::CaseRunner;
+use crate::contents::{self, ContentSum};
+use crate::pattern_file::PatternOpenOptions;
 
 /// How often a file is created in one round.
 const REPETITIONS: usize = 3;
@@ -42,7 +42,7 @@ fn remove(path: &Path) -> Result<()> {
 
 impl CaseRunner<'_> {
     /// The seconds of each repetition: five of writing and five of reading, the whole and its parts, of the slowest rank.
-    pub(crate) fn lifetime(&mut self, case: &BenchCase) -> Result<Vec<Vec<f64>>> {
+    pub fn lifetime(&mut self, case: &BenchCase) -> Result<Vec<Vec<f64>>> {
         let path = self.file.with_extension("lifetime");
         let (world, own, bytes) = (self.world, self.place(), case.bytes as usize);
         let unordered = case.access() == AccessPattern::Shared;
@@ -68,12 +68,11 @@ impl CaseRunner<'_> {
             }
             contents::fill(own.rank, &mut self.buffer[..bytes]);
             let written = self.total(sum(&self.buffer[..bytes]))?;
-            let create = OpenOptions::new().read(true).write(true).create(true);
-            let mut parts =
-                self.use_file(&case.as_write(), own, || Ok(create.open(group, file_of(own))?))?;
+            let create = PatternOpenOptions { create: true, ..PatternOpenOptions::default() };
+            let mut parts = self.use_file(&case.as_write(), own, (group, &file_of(own)), &create)?;
             self.buffer[..bytes].fill(0);
-            let open = || Ok(File::open(group, file_of(next))?);
-            parts.extend(self.use_file(&case.as_read(), next, open)?);
+            let open = PatternOpenOptions { read_only: true, ..PatternOpenOptions::default() };
+            parts.extend(self.use_file(&case.as_read(), next, (group, &file_of(next)), &open)?);
             let read = self.total(sum(&self.buffer[..bytes]))?;
             ensure!(written == read, "the ranks did not read what was written");
             repetitions.push(world.allreduce(Op::Max, &parts)?);
@@ -90,15 +89,16 @@ impl CaseRunner<'_> {
         &mut self,
         case: &BenchCase,
         place: RankPosition,
-        open: impl FnOnce() -> Result<File>,
+        (group, path): (&Comm, &Path),
+        options: &PatternOpenOptions,
     ) -> Result<Vec<f64>> {
         self.world.barrier()?;
         let mut times = vec![Instant::now()];
-        let file = open()?;
+        let mut file = self.interface.open(group, path, options)?;
         times.push(Instant::now());
-        set_view(case, place, &file)?;
+        self.set_view(case, place, &mut *file)?;
         times.push(Instant::now());
-        self.operate_at(case, place, &file)?;
+        self.operate_at(case, place, &mut *file)?;
         times.push(Instant::now());
         file.close()?;
         self.world.barrier()?;

@@ -4,11 +4,11 @@ mod amdahl;
 mod measured_run;
 mod scaling_plot;
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::output::{BenchResult, OutputArguments, system_facts};
 use measured_run::{MeasuredRun, Measurements};
 
 /// Options of `aqueduct bench scaling`.
@@ -23,12 +23,8 @@ pub(crate) struct ScalingArguments {
     /// Start ranks by a launcher, for example "mpirun -n {ranks}"; without, they are threads, and `-n` is added to the program's options
     #[arg(long)]
     launcher: Option<String>,
-    /// Write a plot of the speed-up and one of the times, <PREFIX>-speedup.svg and <PREFIX>-times.svg
-    #[arg(long, value_name = "PREFIX")]
-    svg: Option<String>,
-    /// Write the times of all runs as CSV
-    #[arg(long)]
-    csv: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArguments,
     /// The program and its options. One option may list ways in braces: '{gather,together}'. In the others {way} and {ranks} are replaced
     #[arg(last = true, required = true)]
     program: Vec<String>,
@@ -49,22 +45,23 @@ pub(crate) fn run(arguments: &ScalingArguments) -> Result<()> {
             }
         }
     }
-    print!("{}", measurements.table(&ways));
-    if let Some(path) = &arguments.csv {
-        std::fs::write(path, measurements.csv()).with_context(|| format!("writing {}", path.display()))?;
-    }
-    if let Some(prefix) = &arguments.svg {
-        let program = arguments.program[0].rsplit('/').next().unwrap_or_default();
-        let plots = [
-            ("speedup", scaling_plot::speedup(program, &measurements, &ways)?),
-            ("times", scaling_plot::times(program, &measurements, &ways)?),
-        ];
-        for (name, text) in plots {
-            let path = format!("{prefix}-{name}.svg");
-            std::fs::write(&path, text).with_context(|| format!("writing {path}"))?;
-        }
-    }
-    Ok(())
+    let program = arguments.program[0].rsplit('/').next().unwrap_or_default();
+    let mut facts = system_facts(None, ".", &[]);
+    facts.push(("program".to_owned(), arguments.program.join(" ")));
+    facts.push(("launcher".to_owned(), arguments.launcher.clone().unwrap_or_else(|| "threads".to_owned())));
+    let result = BenchResult {
+        title: format!("Scaling of {program}"),
+        facts,
+        figures: measurements.figures(),
+        tables: vec![measurements.table(&ways)],
+        notes: measurements.serial_parts(&ways),
+        drawings: vec![
+            ("speedup".to_owned(), scaling_plot::speedup(program, &measurements, &ways)?),
+            ("times".to_owned(), scaling_plot::times(program, &measurements, &ways)?),
+        ],
+        ..BenchResult::default()
+    };
+    result.publish(&arguments.output)
 }
 
 /// The option with the ways, and the ways; without such an option one way without a name.

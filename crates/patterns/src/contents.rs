@@ -1,17 +1,16 @@
 //! The data that ranks write, and checksums to verify it. `peer/peer.c` does the same.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
+use aqueduct::device::{self, DeviceOpenOptions, HandleExt};
 
-use super::pattern::SHARED_PIECE;
+use crate::access_pattern::SHARED_PIECE;
 
 const CHUNK: usize = 1 << 20;
 
 /// Fills memory with the data of a rank.
-pub(crate) fn fill(rank: u64, bytes: &mut [u8]) {
+pub fn fill(rank: u64, bytes: &mut [u8]) {
     for (at, word) in bytes.chunks_exact_mut(8).enumerate() {
         word.copy_from_slice(&word_of(rank, at as u64).to_le_bytes());
     }
@@ -23,20 +22,21 @@ fn word_of(rank: u64, at: u64) -> u64 {
 
 /// A checksum weighted by position. If pieces have no order, the position is that inside a piece of the shared file pointer.
 #[derive(Default)]
-pub(crate) struct ContentSum {
+pub struct ContentSum {
     unordered: bool,
     at: u64,
-    pub(crate) value: u64,
+    /// The sum so far.
+    pub value: u64,
 }
 
 impl ContentSum {
     /// `unordered`: the sum does not depend on the order of the pieces.
-    pub(crate) fn new(unordered: bool) -> Self {
+    pub fn new(unordered: bool) -> Self {
         Self { unordered, ..Self::default() }
     }
 
     /// Adds more bytes, a multiple of 8.
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
+    pub fn add(&mut self, bytes: &[u8]) {
         let period = if self.unordered { (SHARED_PIECE / 8) as u64 } else { u64::MAX };
         for word in bytes.chunks_exact(8) {
             let word = word.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
@@ -47,27 +47,33 @@ impl ContentSum {
     }
 }
 
-/// The checksum of the first bytes of a file, read with system calls only.
-pub(crate) fn sum_of_file(path: &Path, bytes: u64, unordered: bool) -> Result<u64> {
-    let file = File::open(path).with_context(|| format!("opening {} to check it", path.display()))?;
+/// The checksum of the first bytes of a file on any device, read without the engine.
+pub fn sum_of_file(path: &Path, bytes: u64, unordered: bool) -> Result<u64> {
+    let file = device::open(path, &DeviceOpenOptions::read_only())?;
     let (mut chunk, mut sum) = (vec![0; CHUNK], ContentSum::new(unordered));
     for first in (0..bytes).step_by(CHUNK) {
         let part = &mut chunk[..CHUNK.min((bytes - first) as usize)];
-        file.read_exact_at(part, first).with_context(|| format!("reading {} to check it", path.display()))?;
+        let read = file.read_at(first, part)?;
+        ensure!(
+            read == part.len() as u64,
+            "{} ends at byte {}, before {bytes}",
+            path.display(),
+            first + read
+        );
         sum.add(part);
     }
+    file.close()?;
     Ok(sum.value)
 }
 
-/// Overwrites a part of a file with zeros, so that data of an earlier case cannot be mistaken for new data.
-pub(crate) fn clear(path: &Path, first: u64, bytes: u64) -> Result<()> {
-    let context = || format!("clearing {}", path.display());
-    let file = File::options().write(true).open(path).with_context(context)?;
+/// Overwrites a part of a file on any device with zeros, so that data of an earlier case cannot be mistaken for new data.
+pub fn clear(path: &Path, first: u64, bytes: u64) -> Result<()> {
+    let file = device::open(path, &DeviceOpenOptions::write_only())?;
     let zeros = vec![0; CHUNK];
     for at in (0..bytes).step_by(CHUNK) {
-        let part = &zeros[..CHUNK.min((bytes - at) as usize)];
-        file.write_all_at(part, first + at).with_context(context)?;
+        file.write_at(first + at, &zeros[..CHUNK.min((bytes - at) as usize)])?;
     }
+    file.close()?;
     Ok(())
 }
 

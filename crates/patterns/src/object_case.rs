@@ -9,7 +9,7 @@ use aqueduct::file::{Counters, Mode};
 use aqueduct::object::{ObjectFile, ObjectOpenOptions, ObjectView, repair};
 
 /// An open object file, and the numbers of a rank.
-pub(crate) struct ObjectCase<'a> {
+pub struct ObjectCase<'a> {
     world: &'a Comm,
     path: PathBuf,
     file: ObjectFile<i32>,
@@ -18,7 +18,7 @@ pub(crate) struct ObjectCase<'a> {
 
 impl<'a> ObjectCase<'a> {
     /// Opens the file of all candidates as an object file: makes a `.meta` for its present contents. Collective.
-    pub(crate) fn open(world: &'a Comm, path: &Path, read: bool, bytes: &[u8]) -> Result<Self> {
+    pub fn open(world: &'a Comm, path: &Path, read: bool, bytes: &[u8]) -> Result<Self> {
         delete_meta(world, path)?;
         repair::<i32>(world, path)?;
         let mode = if read { Mode::read_only() } else { Mode::read_write() };
@@ -30,7 +30,7 @@ impl<'a> ObjectCase<'a> {
     }
 
     /// Writes or reads all numbers, with all other ranks.
-    pub(crate) fn operate(&mut self, read: bool) -> Result<()> {
+    pub fn operate(&mut self, read: bool) -> Result<()> {
         let place = self.file.at(0).all();
         let count = if read { place.read(&mut self.numbers)? } else { place.write(&self.numbers)? };
         ensure!(
@@ -41,17 +41,18 @@ impl<'a> ObjectCase<'a> {
         Ok(())
     }
 
-    pub(crate) fn counters(&self) -> Counters {
+    /// What this rank has done to the file.
+    pub fn counters(&self) -> Counters {
         self.file.counters()
     }
 
     /// The numbers as bytes of the file.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         self.numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
     /// Closes the file and deletes its `.meta`, which does not describe what other candidates write. Collective.
-    pub(crate) fn close(self) -> Result<()> {
+    pub fn close(self) -> Result<()> {
         self.file.close()?;
         delete_meta(self.world, &self.path)
     }
@@ -60,8 +61,13 @@ impl<'a> ObjectCase<'a> {
 /// Deletes the `.meta`. Collective.
 fn delete_meta(world: &Comm, path: &Path) -> Result<()> {
     let meta = PathBuf::from(format!("{}.meta", path.display()));
-    if world.rank() == 0 && meta.exists() {
-        std::fs::remove_file(&meta).with_context(|| format!("deleting {}", meta.display()))?;
+    if world.rank() == 0 {
+        match aqueduct::file::delete(&meta) {
+            Err(error) if error.kind() != aqueduct::Kind::NoSuchFile => {
+                return Err(error).with_context(|| format!("deleting {}", meta.display()));
+            }
+            _ => {}
+        }
     }
     Ok(world.barrier()?)
 }

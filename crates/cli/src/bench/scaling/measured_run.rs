@@ -1,10 +1,9 @@
 //! Measured runs: the times that programs write, and their table.
 
-use std::fmt::Write as _;
-
 use anyhow::{Context, Result};
 
 use super::amdahl;
+use crate::bench::output::{BenchTable, TableValue};
 
 /// The times of a run in seconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,43 +68,51 @@ impl Measurements {
     }
 
     /// The table of the fastest runs.
-    pub(super) fn table(&self, ways: &[String]) -> String {
-        let mut text = format!(
-            "{:>12} {:>6} {:>10} {:>10} {:>10} {:>9} {:>11} {:>10}\n",
-            "way", "ranks", "total/s", "compute/s", "I/O/s", "speed-up", "efficiency", "MB/s"
-        );
+    pub(super) fn table(&self, ways: &[String]) -> BenchTable {
+        let columns = ["way", "ranks", "total s", "compute s", "I/O s", "speed-up", "efficiency %", "MB/s"];
+        let mut table = BenchTable::new("fastest runs", &columns);
         for way in ways {
             let speedups = self.speedups(way);
             for (run, (ranks, speedup)) in self.best(way).iter().zip(&speedups) {
-                let rate = run.bytes as f64 / run.io.max(1e-9) / 1e6;
-                let _ = writeln!(
-                    text,
-                    "{:>12} {ranks:>6} {:>10.3} {:>10.3} {:>10.3} {speedup:>9.2} {:>10.0}% {rate:>10.1}",
-                    run.way,
-                    run.total,
-                    run.compute,
-                    run.io,
-                    100.0 * speedup / *ranks as f64,
-                );
-            }
-            if let Some(alpha) = amdahl::serial_part(&speedups) {
-                let _ = writeln!(text, "{way:>12} serial part after Amdahl: {alpha:.3}");
+                table.add(vec![
+                    run.way.as_str().into(),
+                    TableValue::Count(*ranks),
+                    run.total.into(),
+                    run.compute.into(),
+                    run.io.into(),
+                    (*speedup).into(),
+                    (100.0 * speedup / *ranks as f64).into(),
+                    (run.bytes as f64 / run.io.max(1e-9) / 1e6).into(),
+                ]);
             }
         }
-        text
+        table
     }
 
-    /// All runs as CSV.
-    pub(super) fn csv(&self) -> String {
-        let mut text = String::from("way,ranks,total,compute,io,bytes\n");
+    /// A sentence about the serial part of each way.
+    pub(super) fn serial_parts(&self, ways: &[String]) -> Vec<String> {
+        let sentence = |way: &String| {
+            let alpha = amdahl::serial_part(&self.speedups(way))?;
+            let name = self.best(way).first().map_or("", |run| run.way.as_str());
+            Some(format!("{name}: serial part after Amdahl: {alpha:.3}"))
+        };
+        ways.iter().filter_map(sentence).collect()
+    }
+
+    /// All runs.
+    pub(super) fn figures(&self) -> BenchTable {
+        let mut table = BenchTable::new("", &["way", "ranks", "total", "compute", "io", "bytes"]);
         for run in &self.runs {
-            let _ = writeln!(
-                text,
-                "{},{},{},{},{},{}",
-                run.way, run.ranks, run.total, run.compute, run.io, run.bytes
-            );
+            table.add(vec![
+                run.way.as_str().into(),
+                TableValue::Count(run.ranks),
+                run.total.into(),
+                run.compute.into(),
+                run.io.into(),
+                TableValue::Count(run.bytes),
+            ]);
         }
-        text
+        table
     }
 }
 
@@ -126,10 +133,10 @@ mod tests {
             measurements.add(MeasuredRun::parse(&line(ranks, total), "").unwrap());
         }
         assert_eq!(measurements.speedups("own"), [(1, 1.0), (2, 2.0), (4, 3.2)]);
-        let table = measurements.table(&["own".to_owned()]);
-        assert_eq!(table.lines().count(), 5, "{table}");
-        assert!(table.lines().nth(3).unwrap().contains("80%"), "{table}");
-        assert_eq!(measurements.csv().lines().count(), 6);
+        let ways = ["own".to_owned()];
+        let table = measurements.table(&ways);
+        assert_eq!((table.rows.len(), &table.rows[2][6]), (3, &TableValue::Figure(80.0)), "{table:?}");
+        assert_eq!((measurements.figures().rows.len(), measurements.serial_parts(&ways).len()), (5, 1));
     }
 
     #[test]
