@@ -126,7 +126,7 @@ mod tests {
                       30 22 0:40 / /scratch rw,noatime shared:2 - lustre mds@tcp:/fs rw,flock\n\
                       31 22 0:41 / /scratch rw - nfs4 server:/export rw\n";
         let of = |path: &str| mount_of(Path::new(path), mounts).unwrap();
-        assert_eq!(of("/home/x"), "ext4, /dev/sda1 on /, rw,relatime");
+        assert_eq!(of("/data/x"), "ext4, /dev/sda1 on /, rw,relatime");
         assert_eq!(of("/scratch/run"), "nfs4, server:/export on /scratch, rw");
         assert_eq!(of("/scratchy"), "ext4, /dev/sda1 on /, rw,relatime");
     }
