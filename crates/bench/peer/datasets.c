@@ -1,9 +1,10 @@
 /* COUNT datasets of one file (64, or what -DCOUNT= says), each written by all ranks together: datasets FILE DOUBLES ROUNDS. With -DPNETCDF variables of a netCDF file, all queued
  * and written at once, or with -DBLOCKING one after the other; else datasets of an HDF5 file, one after the other. Prints what creating, writing and closing took, in seconds, for each
- * round; looks at the last file afterwards. */
+ * round; looks at the last file afterwards. With -DNEW_FILES each round creates the file, else it truncates that of the round before. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #ifdef PNETCDF
 #include <pnetcdf.h>
 #else
@@ -123,6 +124,10 @@ int main(int argc, char **argv)
             data[at][i] = value(at, rank, i);
     }
     for (int round = 0; round < atoi(argv[3]); round++) {
+#ifdef NEW_FILES
+        if (rank == 0)
+            unlink(argv[1]);
+#endif
         MPI_Barrier(MPI_COMM_WORLD);
         double took = MPI_Wtime();
         once(argv[1], doubles, data, 0);
