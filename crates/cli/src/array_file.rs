@@ -11,6 +11,8 @@ mod mardyn;
 mod molecule;
 mod netcdf;
 #[cfg(feature = "hdf5")]
+mod netcdf4;
+#[cfg(feature = "hdf5")]
 mod netcdf4_dimensions;
 mod object;
 #[cfg(feature = "hdf5")]
@@ -130,10 +132,7 @@ fn open_hdf5(world: &Comm, name: &OsStr) -> Result<Box<dyn ArrayFile>> {
 
 #[cfg(not(feature = "hdf5"))]
 fn open_hdf5(_: &Comm, name: &OsStr) -> Result<Box<dyn ArrayFile>> {
-    bail!(
-        "{} is an HDF5 file, but this command was built without HDF5; build it with: cargo build --features hdf5",
-        name.display()
-    )
+    bail!("{} is an HDF5 file, but this command was built without the default feature `hdf5`", name.display())
 }
 
 /// The contents of a file that is written.
@@ -151,6 +150,11 @@ pub(crate) trait ArrayWriter {
     /// Defines arrays, all of which can be stored; returns which metadata is lost, a line each.
     fn define(&mut self, content: &ArrayFileContent) -> Result<Vec<String>>;
 
+    /// The shape of the chunks of an array of which each is to be written at once.
+    fn chunk(&self, _array: usize) -> Option<&[u64]> {
+        None
+    }
+
     /// A part of an array, which is given by its index.
     fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()>;
 
@@ -167,27 +171,42 @@ pub(crate) fn create(world: &Comm, name: &OsStr, from: &dyn ArrayFile) -> Result
     }
     match file_kind::extension_of(name).as_str() {
         "nc" => Ok(Box::new(netcdf::NetcdfArrayWriter::create(world, name, from.netcdf_version())?)),
-        "h5" | "hdf5" => create_hdf5(world, name),
+        "nc4" => create_netcdf4(world, name, from),
+        "h5" | "hdf5" => create_hdf5(world, name, from),
         "obj" => Ok(Box::new(object::ObjectArrayWriter::new(world, name))),
         "raw" | "bin" => Ok(Box::new(raw::RawArrayWriter::create(world, name)?)),
         other => bail!(
-            "{}: unknown extension {other:?}; use .nc, .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml or .restart.mpi",
+            "{}: unknown extension {other:?}; use .nc, .nc4, .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml or .restart.mpi",
             name.display()
         ),
     }
 }
 
+/// With the dimensions of the source as dimension scales, if it has any.
 #[cfg(feature = "hdf5")]
-fn create_hdf5(world: &Comm, name: &OsStr) -> Result<Box<dyn ArrayWriter>> {
+fn create_hdf5(world: &Comm, name: &OsStr, from: &dyn ArrayFile) -> Result<Box<dyn ArrayWriter>> {
+    if !from.dimensions().is_empty() && netcdf4::scale_conflict(from).is_none() {
+        return Ok(Box::new(netcdf4::Netcdf4ArrayWriter::create(world, name, false)?));
+    }
     Ok(Box::new(hdf5::Hdf5ArrayWriter::create(world, name)?))
 }
 
+#[cfg(feature = "hdf5")]
+fn create_netcdf4(world: &Comm, name: &OsStr, from: &dyn ArrayFile) -> Result<Box<dyn ArrayWriter>> {
+    if let Some(why) = netcdf4::scale_conflict(from) {
+        bail!("{}: {why}", name.display());
+    }
+    Ok(Box::new(netcdf4::Netcdf4ArrayWriter::create(world, name, true)?))
+}
+
 #[cfg(not(feature = "hdf5"))]
-fn create_hdf5(_: &Comm, name: &OsStr) -> Result<Box<dyn ArrayWriter>> {
-    bail!(
-        "{}: this command was built without HDF5; build it with: cargo build --features hdf5",
-        name.display()
-    )
+fn create_netcdf4(world: &Comm, name: &OsStr, from: &dyn ArrayFile) -> Result<Box<dyn ArrayWriter>> {
+    create_hdf5(world, name, from)
+}
+
+#[cfg(not(feature = "hdf5"))]
+fn create_hdf5(_: &Comm, name: &OsStr, _: &dyn ArrayFile) -> Result<Box<dyn ArrayWriter>> {
+    bail!("{}: this command was built without the default feature `hdf5`", name.display())
 }
 
 /// The metadata that a format without attributes and names of dimensions loses, a line each.

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use crate::array_file::{self, Array, ArrayFile, ArrayFileContent, ArrayWriter, RawShape};
+use crate::array_file::{self, Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, RawShape};
 use crate::standard_output;
 
 #[derive(clap::Args)]
 pub(crate) struct ConvertArguments {
     /// A file of any known kind, or a checkpoint store
     from: OsString,
-    /// The new file; its extension selects the format: .nc, .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml, .restart.mpi
+    /// The new file; its extension selects the format: .nc (classic), .nc4 (netCDF-4), .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml, .restart.mpi
     to: OsString,
     /// Only this array, or all arrays of this group
     #[arg(long)]
@@ -77,7 +77,13 @@ fn write(
     let content = ArrayFileContent { dimensions, attributes: from.attributes(), arrays };
     lost.extend(to.define(&content)?);
     for (number, (at, array)) in held.iter().zip(&content.arrays).enumerate() {
-        array.parts().try_for_each(|part| to.write(number, &part, &from.read(*at, &part)?))?;
+        let parts: Box<dyn Iterator<Item = ArrayPart>> = match to.chunk(number) {
+            Some(chunk) => Box::new(array.parts_of_chunks(chunk)),
+            None => Box::new(array.parts()),
+        };
+        for part in parts {
+            to.write(number, &part, &from.read(*at, &part)?)?;
+        }
     }
     Ok(lost)
 }

@@ -64,25 +64,15 @@ fn xarray_finds_a_converted_file_identical() {
             folder.succeed(&["dump", &other, "--array", "place"]).contains("\"oslo\"\n\"rome\"\n\"lima\"\n")
         );
         if cfg!(feature = "hdf5") {
-            // To HDF5 and back: names, attributes and types are kept, except those in the warning.
+            // To HDF5 and back: names, dimensions, attributes and types are kept.
             let (through, back) = (format!("{version}.h5"), format!("{version}-back.nc"));
             let output = folder.command(&["convert", one.as_str(), &through]).output().unwrap();
             let message = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(output.status.success(), "{message}");
-            assert_eq!(
-                message,
-                "aqueduct: warning: the dimension unused is omitted: it belongs to no array, which HDF5 cannot store\n"
-            );
+            assert_eq!(message, "");
             assert!(folder.succeed(&["compare", &one, &through]).ends_with("no differences\n"));
             folder.succeed(&["convert", &through, &back]);
-            // The lost dimension is reported.
-            let message = folder.exit_1(&["compare", &one, &back]);
-            let lost = "dimension unused: in one of the files only: ";
-            assert!(
-                message.contains(lost) && message.ends_with("0 arrays differ, 1 differences of metadata\n"),
-                "{message}"
-            );
-            assert!(folder.succeed(&["compare", &one, &back, "--data-only"]).ends_with("no differences\n"));
+            assert!(folder.succeed(&["compare", &one, &back]).ends_with("no differences\n"));
         }
     }
 }
@@ -129,16 +119,16 @@ with xarray.open_dataset(sys.argv[1]) as one, xarray.open_dataset(sys.argv[2]) a
     assert!(output.status.success() && message.is_empty(), "{message}");
     run(SAME, &["four.nc", "classic.nc"]);
     assert!(folder.succeed(&["compare", "four.nc", "classic.nc"]).ends_with("no differences\n"));
-    // In HDF5 dimensions become labels: attributes that describe scales are not copied, and not reported as missing.
-    let output = folder.command(&["convert", "four.nc", "labels.h5"]).output().unwrap();
+    // In HDF5 the attributes that describe scales are those of the new scales, and are not shown.
+    let output = folder.command(&["convert", "four.nc", "scales.h5"]).output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && message.is_empty(), "{message}");
-    let message = folder.succeed(&["inspect", "labels.h5"]);
+    let message = folder.succeed(&["inspect", "scales.h5"]);
     for internal in ["CLASS", "NAME", "_Netcdf4", "_NCProperties", "DIMENSION_LIST", "REFERENCE_LIST"] {
         assert!(!message.contains(internal), "{internal}: {message}");
     }
     assert!(message.contains("/field f32 2 (time) × 2 (y) × 3 (x), grows"), "{message}");
-    assert!(folder.succeed(&["compare", "four.nc", "labels.h5"]).ends_with("no differences\n"));
+    assert!(folder.succeed(&["compare", "four.nc", "scales.h5"]).ends_with("no differences\n"));
 }
 
 /// Attributes with names of scale attributes on other datasets are copied and compared.

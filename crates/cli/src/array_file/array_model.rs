@@ -8,6 +8,8 @@ use super::{ElementType, NumberType};
 
 /// The size in bytes of a part that is processed at once.
 const PORTION: u64 = 4 << 20;
+/// The largest part, if it holds whole chunks.
+const LARGEST_PORTION: u64 = 32 << 20;
 /// The number of variable-size elements that are read at once.
 const ELEMENTS_AT_ONCE: u64 = 1024;
 
@@ -131,6 +133,9 @@ pub(crate) struct Array {
     /// The number of complete rows, if the file has this information.
     pub(crate) complete: Option<u64>,
     pub(crate) attributes: Vec<NamedAttribute>,
+    /// How an HDF5 file stores it.
+    #[cfg(feature = "hdf5")]
+    pub(crate) storage: Option<aqueduct::hdf5::Hdf5DatasetOptions>,
 }
 
 /// A part of an array that is one contiguous run of its elements.
@@ -152,8 +157,17 @@ impl ArrayPart {
 impl Array {
     /// An array without names, attributes and steps.
     pub(crate) fn new(name: impl Into<String>, element: ElementType, shape: Vec<u64>) -> Self {
-        let (dimensions, attributes) = (Vec::new(), Vec::new());
-        Self { name: name.into(), element, shape, dimensions, grows: false, complete: None, attributes }
+        Self {
+            name: name.into(),
+            element,
+            shape,
+            dimensions: Vec::new(),
+            grows: false,
+            complete: None,
+            attributes: Vec::new(),
+            #[cfg(feature = "hdf5")]
+            storage: None,
+        }
     }
 
     /// The number of rows: the length of its first dimension, 1 for a scalar.
@@ -196,14 +210,48 @@ impl Array {
 
     /// The whole array in parts of limited size, in the order of its elements. A part is some whole rows, or a part of one row.
     pub(crate) fn parts(&self) -> impl Iterator<Item = ArrayPart> + use<> {
-        let (shape, size) = (self.shape.clone(), self.element.size);
+        self.parts_at(self.cut(PORTION))
+    }
+
+    /// Like [`parts`](Self::parts), each of whole chunks of this shape, which [`suitable_chunk`](Self::suitable_chunk) returned.
+    pub(crate) fn parts_of_chunks(&self, chunk: &[u64]) -> impl Iterator<Item = ArrayPart> + use<> {
+        let (cut, step) = self.cut(self.portion_for(chunk));
+        let length = chunk.get(cut).copied().unwrap_or(1).max(1);
+        self.parts_at((cut, if step < length { step } else { step / length * length }))
+    }
+
+    /// The chunk closest to `chunk` of which parts of limited size can have whole ones.
+    pub(crate) fn suitable_chunk(&self, chunk: &[u64]) -> Vec<u64> {
+        let (cut, step) = self.cut(self.portion_for(chunk));
+        let length = |(at, length): (usize, &u64)| match at.cmp(&cut) {
+            std::cmp::Ordering::Less => 1,
+            std::cmp::Ordering::Equal => (*length).min(step),
+            std::cmp::Ordering::Greater => *length,
+        };
+        chunk.iter().enumerate().map(length).collect()
+    }
+
+    /// The size of parts of an array that has these chunks.
+    fn portion_for(&self, chunk: &[u64]) -> u64 {
+        let rows = chunk.first().copied().unwrap_or(1);
+        rows.saturating_mul(self.row()).clamp(PORTION, LARGEST_PORTION)
+    }
+
+    /// The first dimension of which one index fits into a part of so many bytes, and how many of its indexes do.
+    fn cut(&self, portion: u64) -> (usize, u64) {
+        let shape = &self.shape;
         let inner = |from: usize| shape[from..].iter().fold(1u64, |all, length| all.saturating_mul(*length));
-        let most = PORTION.checked_div(size).map_or(ELEMENTS_AT_ONCE, |most| most.max(1));
+        let most = portion.checked_div(self.element.size).map_or(ELEMENTS_AT_ONCE, |most| most.max(1));
+        let cut = (0..shape.len()).find(|at| inner(at + 1) <= most).unwrap_or(0);
+        (cut, (most / inner((cut + 1).min(shape.len())).max(1)).max(1))
+    }
+
+    /// Parts of `step` indexes of the dimension `cut`.
+    fn parts_at(&self, (cut, step): (usize, u64)) -> impl Iterator<Item = ArrayPart> + use<> {
+        let shape = self.shape.clone();
+        let inner = |from: usize| shape[from..].iter().fold(1u64, |all, length| all.saturating_mul(*length));
         // Rows without elements have no data, whatever their number.
         let empty = shape.contains(&0);
-        // The first dimension of which one index fits.
-        let cut = (0..shape.len()).find(|at| inner(at + 1) <= most).unwrap_or(0);
-        let step = (most / inner((cut + 1).min(shape.len())).max(1)).max(1);
         let length = shape.get(cut).copied().unwrap_or(1);
         let outer = shape.iter().take(cut).fold(1u64, |all, length| all.saturating_mul(*length));
         let outer = if empty { 0 } else { outer };
@@ -264,6 +312,32 @@ mod tests {
                         || part.first / row == (part.first + part.count - 1) / row,
                     "{shape:?}: {part:?} must be whole rows or a part of one row"
                 );
+                next += part.count;
+            }
+            assert_eq!(next, shape.iter().product::<u64>(), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn parts_have_whole_chunks() {
+        for (shape, chunk) in [
+            (&[3000u64, 700][..], &[64u64, 100][..]),
+            (&[40, 700, 900], &[10, 64, 64]),
+            (&[5, 3 << 20], &[5, 1 << 20]),
+            (&[1 << 23], &[1000]),
+            (&[7, 9, 1 << 19], &[7, 9, 10]),
+        ] {
+            let array = array(shape, NumberType::F64);
+            let chunk = array.suitable_chunk(chunk);
+            let mut next = 0;
+            for part in array.parts_of_chunks(&chunk) {
+                assert_eq!(part.first, next, "{shape:?}");
+                assert!(part.count * 8 <= LARGEST_PORTION, "{shape:?}: {part:?}");
+                for (at, length) in chunk.iter().enumerate() {
+                    let end = part.slab.start[at] + part.slab.count[at];
+                    assert_eq!(part.slab.start[at] % length, 0, "{shape:?} {chunk:?}: {part:?}");
+                    assert!(end % length == 0 || end == shape[at], "{shape:?} {chunk:?}: {part:?}");
+                }
                 next += part.count;
             }
             assert_eq!(next, shape.iter().product::<u64>(), "{shape:?}");

@@ -7,8 +7,8 @@ use std::ops::Range;
 use anyhow::{Result, anyhow};
 use aqueduct::comm::Comm;
 use aqueduct::hdf5::{
-    DatasetId, Datatype, Hdf5Attribute, Hdf5CreateOptions, Hdf5Definitions, Hdf5File, Hdf5Object,
-    Hdf5OpenOptions,
+    DatasetId, Datatype, Hdf5Attribute, Hdf5CreateOptions, Hdf5DatasetOptions, Hdf5Definitions, Hdf5File,
+    Hdf5Object, Hdf5OpenOptions,
 };
 
 use super::netcdf4_dimensions::NamedScales;
@@ -19,7 +19,7 @@ use super::{
 };
 
 /// The attribute in which `H5DSset_label` stores the names of a dataset's dimensions.
-const LABELS: &str = "DIMENSION_LABELS";
+pub(super) const LABELS: &str = "DIMENSION_LABELS";
 
 fn element(ty: &Datatype) -> ElementType {
     let mut parts = Vec::new();
@@ -84,7 +84,7 @@ fn collect(ty: &Datatype, at: u64, name: &str, parts: &mut Vec<(u64, String, Num
 }
 
 /// The element type of an array; `None` if it is not supported.
-fn datatype(element: &ElementType) -> Option<Datatype> {
+pub(super) fn datatype(element: &ElementType) -> Option<Datatype> {
     if let Some(native) = &element.datatype {
         return (*native != Datatype::VlenText).then(|| native.clone()).filter(|native| !is_foreign(native));
     }
@@ -132,7 +132,7 @@ fn known(value: &Hdf5Attribute) -> AttributeValue {
 }
 
 /// The value of an attribute in this format, or why it cannot be stored.
-fn value(value: &AttributeValue) -> Result<Hdf5Attribute, String> {
+pub(super) fn value(value: &AttributeValue) -> Result<Hdf5Attribute, String> {
     match value {
         AttributeValue::Text(text) if text.trim_end_matches('\0').contains('\0') => {
             Err("HDF5 cannot store text that contains a zero byte".to_owned())
@@ -195,6 +195,7 @@ impl Hdf5ArrayFile {
                 grows: dataset.extendible,
                 complete: file.complete(id)?,
                 attributes: attributes(node, !scales.shared.is_empty()),
+                storage: Some(Hdf5DatasetOptions::like(dataset)).filter(|like| like.chunk_shape().is_some()),
                 ..Array::new(path, element(&dataset.datatype), scales.shape(path, &dataset.shape))
             });
             datasets.push(id);
@@ -305,6 +306,31 @@ pub(crate) struct Hdf5ArrayWriter {
     file: Hdf5File,
     name: OsString,
     datasets: Vec<DatasetId>,
+    chunks: Vec<Option<Vec<u64>>>,
+}
+
+/// How an array is stored: as in the file that it comes from, in chunks that parts of it can have whole.
+pub(super) fn dataset_options(array: &Array) -> Hdf5DatasetOptions {
+    let options = array.storage.clone().unwrap_or_default();
+    let given = options.chunk_shape().filter(|chunk| chunk.len() == array.shape.len());
+    let chunk = match given {
+        Some(chunk) => Some(array.suitable_chunk(chunk)),
+        // Chunks of about a MiB.
+        None if array.grows => {
+            let rows = ((1 << 20) / array.row().max(1)).clamp(1, array.rows().max(1));
+            let others = array.shape.iter().skip(1).map(|length| (*length).max(1));
+            Some(std::iter::once(rows).chain(others).collect())
+        }
+        None => None,
+    };
+    let options = chunk.map_or_else(Hdf5DatasetOptions::new, |chunk| options.chunk(&chunk));
+    if array.grows { options.extendible() } else { options }
+}
+
+/// The shape of the chunks of an array that has some.
+pub(super) fn chunk_of(array: &Array) -> Option<Vec<u64>> {
+    let options = array.storage.as_ref().map(|_| dataset_options(array));
+    options.and_then(|options| options.chunk_shape().map(<[u64]>::to_vec))
 }
 
 impl Hdf5ArrayWriter {
@@ -313,6 +339,7 @@ impl Hdf5ArrayWriter {
             file: Hdf5CreateOptions::new().create(world, name)?,
             name: name.to_owned(),
             datasets: Vec::new(),
+            chunks: Vec::new(),
         })
     }
 }
@@ -335,15 +362,7 @@ impl ArrayWriter for Hdf5ArrayWriter {
             }
             for array in &content.arrays {
                 let Some(ty) = datatype(&array.element) else { continue };
-                let dataset = if array.grows {
-                    // Chunks of about a MiB.
-                    let rows = ((1 << 20) / array.row().max(1)).clamp(1, array.rows().max(1));
-                    let others = array.shape.iter().skip(1).map(|length| (*length).max(1));
-                    let chunk: Vec<u64> = std::iter::once(rows).chain(others).collect();
-                    file.extendible_as(&array.name, ty, &array.shape, &chunk)?
-                } else {
-                    file.dataset_as(&array.name, ty, &array.shape)?
-                };
+                let dataset = file.dataset_with_as(&array.name, ty, &array.shape, &dataset_options(array))?;
                 if array.dimensions.iter().any(|name| !name.is_empty()) {
                     file.attribute(&array.name, LABELS, Hdf5Attribute::Texts(array.dimensions.clone()))?;
                 }
@@ -362,7 +381,12 @@ impl ArrayWriter for Hdf5ArrayWriter {
             Ok((datasets, lost))
         })?;
         self.datasets = datasets;
+        self.chunks = content.arrays.iter().map(chunk_of).collect();
         Ok(lost)
+    }
+
+    fn chunk(&self, array: usize) -> Option<&[u64]> {
+        self.chunks[array].as_deref()
     }
 
     fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {

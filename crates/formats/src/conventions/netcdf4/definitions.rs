@@ -57,7 +57,7 @@ pub struct Netcdf4Definitions<'d, 'f> {
     pub(super) lists: Vec<(String, Hdf5Attribute)>,
 }
 
-impl Netcdf4Definitions<'_, '_> {
+impl<'f> Netcdf4Definitions<'_, 'f> {
     /// A dimension of this length; `group/name` is one of a group.
     #[doc(alias = "nc_def_dim")]
     pub fn dimension(&mut self, name: &str, length: u64) -> Result<Netcdf4Dimension> {
@@ -93,10 +93,24 @@ impl Netcdf4Definitions<'_, '_> {
         dimensions: &[Netcdf4Dimension],
         options: &Hdf5DatasetOptions,
     ) -> Result<DatasetId> {
-        let path = format!("/{}", name.trim_matches('/'));
         let datatype = Datatype::of::<T>().map_err(|what| self.error(Kind::WrongType, what))?;
-        if !matches!(datatype, Datatype::Int(_) | Datatype::UInt(_) | Datatype::Float(_)) {
-            let detail = format!("variable {path:?} of {datatype}: variables of netCDF-4 are numbers here");
+        self.variable_as(name, datatype, dimensions, options)
+    }
+
+    /// The same, of a type that is known as a value: a number, or text of one character (`NC_CHAR`).
+    pub fn variable_as(
+        &mut self,
+        name: &str,
+        datatype: Datatype,
+        dimensions: &[Netcdf4Dimension],
+        options: &Hdf5DatasetOptions,
+    ) -> Result<DatasetId> {
+        let path = format!("/{}", name.trim_matches('/'));
+        if !matches!(datatype, Datatype::Int(_) | Datatype::UInt(_) | Datatype::Float(_) | Datatype::Text(1))
+        {
+            let detail = format!(
+                "variable {path:?} of {datatype}: variables of netCDF-4 are numbers or characters here"
+            );
             return Err(self.error(Kind::WrongType, detail));
         }
         let scales = dimensions.iter().map(|dimension| self.scales.get(dimension.0));
@@ -155,6 +169,11 @@ impl Netcdf4Definitions<'_, '_> {
             other => other,
         };
         self.file.attribute(owner, name, value)
+    }
+
+    /// The definitions of HDF5: for datasets and attributes that are not variables of netCDF-4.
+    pub fn hdf5(&mut self) -> &mut Hdf5Definitions<'f> {
+        self.file
     }
 
     /// A group with nothing in it.
