@@ -9,7 +9,7 @@ use crate::{mpiio, packages};
 pub(crate) fn start(words: &[&str]) -> Result<()> {
     let name = words.first().copied().unwrap_or("--list");
     let compares_libraries =
-        ["peers", "formats", "programs", "motif"].contains(&name) && !words.contains(&"--help");
+        ["peers", "formats", "hdf5", "programs", "motif"].contains(&name) && !words.contains(&"--help");
     if compares_libraries && let Err(error) = packages::install() {
         eprintln!("{error:#}; cases that need them are n/a");
     }

@@ -26,6 +26,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("xfsprogs", "xfs for the tests of failing file systems, and xfs_io, which shuts file systems down"),
     ("btrfs-progs", "btrfs for the tests of failing file systems, and its quotas"),
     ("bindfs", "a FUSE file system, for the test of nodes whose page caches differ"),
+    ("libhdf5-openmpi-dev", "parallel HDF5 and the C library in comparison with our HDF5"),
     ("python3-h5py-mpi", "parallel HDF5 on the interposition library"),
     ("iproute2", "hosts as network namespaces, for jobs and servers on several hosts"),
     ("strace", "injection and tracing of system calls"),

@@ -2,6 +2,10 @@
 
 pub(crate) mod dataset_program;
 pub(crate) mod formats;
+#[cfg(feature = "hdf5")]
+pub(crate) mod hdf5;
+#[cfg(feature = "hdf5")]
+pub(crate) mod hdf5_program;
 pub(crate) mod programs;
 
 use std::process::Command;

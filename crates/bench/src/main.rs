@@ -22,7 +22,7 @@ struct Benchmark {
     run: fn(&[&str]) -> Result<()>,
 }
 
-const BENCHMARKS: [Benchmark; 10] = [
+const BENCHMARKS: [Benchmark; 11] = [
     Benchmark {
         name: "foundations",
         summary: "devices and collective calls against system calls and memcpy",
@@ -59,6 +59,11 @@ const BENCHMARKS: [Benchmark; 10] = [
         run: format_libraries::formats::run,
     },
     Benchmark {
+        name: "hdf5",
+        summary: "compressed HDF5 and files of many datasets against h5py and the C library [MIB]",
+        run: hdf5_benchmark,
+    },
+    Benchmark {
         name: "programs",
         summary: "PnetCDF and parallel HDF5 on the interposition library against their own MPI-IO",
         run: format_libraries::programs::run,
@@ -75,14 +80,26 @@ const BENCHMARKS: [Benchmark; 10] = [
     },
 ];
 
-/// Jobs that `peers`, `formats` and `messages` start.
-const JOBS: [&str; 7] = ["time", "verify", "memory", "lifetime", "overlap", "datasets", "message-job"];
+/// Jobs that `peers`, `formats`, `hdf5` and `messages` start.
+const JOBS: [&str; 8] =
+    ["time", "verify", "memory", "lifetime", "overlap", "datasets", "hdf5-job", "message-job"];
+
+#[cfg(feature = "hdf5")]
+fn hdf5_benchmark(words: &[&str]) -> Result<()> {
+    format_libraries::hdf5::run(words)
+}
+
+#[cfg(not(feature = "hdf5"))]
+fn hdf5_benchmark(_: &[&str]) -> Result<()> {
+    bail!("this program was built without HDF5, which is a default feature")
+}
 
 const JOB_USAGE: &str = "\
 aqueduct-bench time|verify|memory FILE CASE…    cases such as tiles:collective:write:1048576:cached
 aqueduct-bench lifetime FILE CASE…              cases such as tiles:collective:write:1048576:new
 aqueduct-bench overlap FILE
 aqueduct-bench datasets FILE netcdf|hdf5 COUNT DOUBLES ROUNDS
+aqueduct-bench hdf5-job FILE write|read MIB, define DATASETS ATTRIBUTES, shapes|attributes ROUNDS
 aqueduct-bench message-job trivial|padded COUNT
 FILE.cached and FILE.direct must exist and be large enough.";
 
@@ -135,6 +152,8 @@ fn job(world: &Comm, words: &[String]) -> Result<()> {
     match verb.as_str() {
         "overlap" => cases::overlap::run(world, file),
         "datasets" => format_libraries::dataset_program::run(world, file, rest),
+        #[cfg(feature = "hdf5")]
+        "hdf5-job" => format_libraries::hdf5_program::run(world, file, rest),
         _ => cases::run(world, verb, file, rest),
     }
 }

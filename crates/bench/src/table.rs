@@ -98,6 +98,12 @@ impl FigureTable {
         self.row(label, [count as f64; 2], FigureTarget::AtMost(most as f64));
     }
 
+    /// A row that cannot be measured: its target is missed.
+    pub(crate) fn missing(&mut self, label: &str) {
+        self.missed += 1;
+        println!("{label:LABEL_WIDTH$}  {:>8}  {:>8}  missed", "n/a", "n/a");
+    }
+
     /// A row of the best figure and the median.
     pub(crate) fn row(&mut self, label: &str, [best, median]: [f64; 2], target: FigureTarget) {
         if self.rows == 0 {
@@ -137,5 +143,7 @@ mod tests {
         table.count("calls", 3, 2);
         table.row("time", [1.0, 2.0], FigureTarget::None);
         assert_eq!((table.met, table.missed), (2, 2));
+        table.missing("not installed");
+        assert_eq!((table.met, table.missed), (2, 3));
     }
 }

@@ -97,7 +97,7 @@ fn hdf5_deflate() -> Result<(Write, Read)> {
 
 #[cfg(not(feature = "hdf5"))]
 fn hdf5() -> Result<(Write, Read)> {
-    bail!("this program was built without HDF5: cargo build --features hdf5")
+    bail!("this program was built without HDF5, which is a default feature")
 }
 
 #[cfg(feature = "hdf5")]
