@@ -58,13 +58,11 @@ compile_error!(
 );
 
 pub mod agreement;
-mod background_thread;
 mod collective;
 mod collective_id;
 mod comm;
 mod comm_constructors;
 mod comm_pool;
-mod core_yield;
 mod error;
 mod launch;
 mod matching;
@@ -72,6 +70,7 @@ mod node;
 mod point_to_point;
 mod remote_counter;
 mod run_end;
+mod scheduling;
 mod sync;
 mod topology;
 mod traffic;
@@ -83,18 +82,18 @@ pub mod abi {
     pub use crate::transport::mpi::{Fact, MpiAbi, facts};
 }
 
-pub use background_thread::{BatchScheduling, forbid_mpi_on_thread};
 pub use collective::all_to_all_arrays::ExchangedArray;
 pub use collective::reduce_op::{Number, Op};
 pub use comm::Comm;
 pub use comm_pool::PooledComm;
-pub use core_yield::pause_between_polls;
 pub use error::{Error, Kind, Result};
 pub use launch::{Host, Launch, abandon_mpi, prepare_finalize, run};
 pub use matching::packet::{MessageBody, Plain};
 pub use node::shared_region::SharedRegion;
 pub use point_to_point::{Message, MessageSource, ReceiveRequest, SendRequest, Status, wait_all, wait_any};
 pub use remote_counter::RemoteCounter;
+pub use scheduling::background_thread::{BatchScheduling, forbid_mpi_on_thread};
+pub use scheduling::core_yield::pause_between_polls;
 pub use traffic::Traffic;
 pub use transport::background_operation::{BackgroundOperation, needs_progress, progress};
 pub use transport::mpi::ThreadLevel;

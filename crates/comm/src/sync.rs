@@ -7,7 +7,7 @@ use rustix::thread::futex;
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
-pub(crate) use crate::core_yield::yield_core;
+pub(crate) use crate::scheduling::core_yield::yield_core;
 
 /// Sleeps while `word` has this value, until woken, for no longer than `timeout`. May return early.
 pub(crate) fn futex_wait(word: &AtomicU32, flags: futex::Flags, value: u32, timeout: Option<Duration>) {

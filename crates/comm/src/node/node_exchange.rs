@@ -15,9 +15,9 @@ use rustix::thread::futex;
 use super::futex_barrier::{FailurePolicy, FutexBarrier, MAX_RANKS, SpinPolicy, WaitPolicy};
 use super::node_cores::NodeCores;
 use super::shared_block::SharedBlock;
-use crate::background_thread::is_background_thread;
 use crate::collective_id::CollectiveId;
-use crate::core_yield::may_yield;
+use crate::scheduling::background_thread::is_background_thread;
+use crate::scheduling::core_yield::may_yield;
 use crate::wait_context::WaitContext;
 use crate::{Error, Kind, Result};
 
