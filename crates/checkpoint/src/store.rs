@@ -173,10 +173,38 @@ impl Store {
     /// with an MPI that forbids it), or if the copy of some rank does not fit into the memory budget of its process: half of the
     /// limit, less what other data holds that is written in the background.
     pub fn start(&mut self, checkpoint: Checkpoint<'_>) -> Result<()> {
+        self.start_after(checkpoint, || Ok(()))
+    }
+
+    /// As [`start`](Self::start), for a checkpoint that counts only with other data: nothing is written before `ready` has returned, in the
+    /// background, on all ranks. Its error is that of the checkpoint. Collective.
+    ///
+    /// ```
+    /// # use aqueduct_checkpoint::{Checkpoint, Store};
+    /// # use aqueduct_comm::Launch;
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path();
+    /// # Launch::threads(2).run(|world| {
+    /// let mut store = Store::open_or_create(world, path)?;
+    /// let mut checkpoint = Checkpoint::new(7);
+    /// checkpoint.value("time", &0.5_f64);
+    /// // For example `PendingFlush::wait` of the output of the program.
+    /// store.start_after(checkpoint, || Ok(()))?;
+    /// assert_eq!(store.wait()?, Some(1));
+    /// # Ok::<_, aqueduct_checkpoint::Error>(())
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn start_after(
+        &mut self,
+        checkpoint: Checkpoint<'_>,
+        ready: impl FnOnce() -> Result<()> + Send + 'static,
+    ) -> Result<()> {
         self.wait_for_commit()?;
         self.lock()?;
         let memory = self.take_copy_memory(&checkpoint)?;
         let Some(memory) = memory.filter(|_| self.comm.allows_background_collectives()) else {
+            agree(&self.writer, "write", &self.location.folder.to_string_lossy(), ready())?;
             let outcome = commit::commit(&self.writer, &self.location, self.retention, &checkpoint)?;
             self.record_outcome(outcome);
             return Ok(());
@@ -191,7 +219,10 @@ impl Store {
             let panicked = |detail| {
                 Err(Error::new(Kind::Communication, "write", location.folder.to_string_lossy(), detail))
             };
-            let commit = || commit::commit(&comm, &location, retention, &owned);
+            let commit = || {
+                agree(&comm, "write", &location.folder.to_string_lossy(), ready())?;
+                commit::commit(&comm, &location, retention, &owned)
+            };
             let outcome = catch_panic(commit).unwrap_or_else(panicked);
             drop((owned, memory));
             _ = sender.send(outcome);

@@ -167,3 +167,38 @@ fn a_failure_without_wait_ends_an_mpi_job() {
         assert!(!job.success && job.errors.contains("molecules.cells"), "{}", job.errors);
     }
 }
+
+/// A checkpoint that waits for other data is not there before; if that data fails on one rank, on none.
+#[test]
+fn a_checkpoint_counts_only_when_what_it_waits_for_is_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let run = |world: &Comm| {
+        let mut store = Store::open_or_create(world, path)?;
+        let checkpoint = |step: u64| {
+            let mut checkpoint = Checkpoint::new(step);
+            checkpoint.value("time", &(step as f64));
+            checkpoint
+        };
+        let (ready, wait) = std::sync::mpsc::channel::<()>();
+        store.start_after(checkpoint(1), move || {
+            wait.recv().expect("the program says when");
+            Ok(())
+        })?;
+        assert!(store.is_busy() && store.latest()?.is_none(), "it waits");
+        ready.send(()).expect("the checkpoint waits");
+        assert_eq!(store.wait()?, Some(1));
+        let rank = world.rank();
+        store.start_after(checkpoint(2), move || match rank {
+            1 => {
+                Err(Error::new(aqueduct_checkpoint::Kind::NoSpace, "flush", "the output", "the disk is full"))
+            }
+            _ => Ok(()),
+        })?;
+        let failure = store.wait().expect_err("the output of one rank is lost");
+        assert!(failure.to_string().contains("the disk is full"), "{failure}");
+        assert_eq!(store.latest()?.map(|latest| latest.step()), Some(1));
+        Ok::<_, Error>(())
+    };
+    Launch::threads(3).run(run).unwrap();
+}

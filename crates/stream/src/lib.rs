@@ -38,7 +38,7 @@
 //! | [`Options`], [`OutputMode`] | which ranks and threads write; buffers, memory, durability |
 //! | [`split_io_servers`], [`split_io_servers_per_node`], [`Role`], [`ComputeGroup`], [`Server`] | I/O servers |
 //! | [`Output`], [`OutputStep`] | writing steps |
-//! | [`Receipt`], [`Durability`], [`OutputProgress`] | the progress of steps: accepted, visible, durable |
+//! | [`Receipt`], [`Durability`], [`OutputProgress`], [`PendingFlush`] | the progress of steps: accepted, visible, durable |
 //! | [`Reader`], [`StepObjects`] | complete steps, their values and their objects |
 //! | [`target`] | where batches are stored: stream files, netCDF, HDF5, object files, user-defined targets |
 //!
@@ -76,4 +76,4 @@ pub use server::{ComputeGroup, Role, Server, ServerReport, split_io_servers, spl
 pub use server::{decoded_forms, sample_messages};
 pub use value::{StreamValue, ValueKind};
 pub use write::mode_policy::OutputMode;
-pub use write::progress::{Durability, OutputProgress, Receipt};
+pub use write::progress::{Durability, OutputProgress, PendingFlush, Receipt};

@@ -22,7 +22,7 @@ use crate::value::{StreamValue, ValueKind};
 use crate::write::buffer_limits::OutputMemory;
 use crate::write::chunk_spill::SpillOptions;
 use crate::write::mode_policy::{ModeChoice, OutputMode};
-use crate::write::progress::{OutputProgress, ProgressCell, Receipt, RemoteProgress};
+use crate::write::progress::{OutputProgress, PendingFlush, ProgressCell, Receipt, RemoteProgress};
 use crate::write::writer::StreamWriter;
 
 /// An output of streams to a file. See the [crate](crate).
@@ -191,6 +191,14 @@ impl Output {
         self.writer.sync();
         let steps = self.steps;
         self.progress.wait("flush", |progress| progress.durable >= steps)
+    }
+
+    /// Begins what [`flush`](Self::flush) does, and returns before it is done: a program that writes a checkpoint in the
+    /// background need not wait for its output, only its checkpoint has to. Collective.
+    pub fn start_flush(&mut self) -> Result<PendingFlush> {
+        self.progress.check()?;
+        self.writer.sync();
+        Ok(PendingFlush { progress: Arc::clone(&self.progress), steps: self.steps })
     }
 
     /// The number of steps that were committed, those before a restart included.

@@ -220,6 +220,21 @@ impl Receipt {
     }
 }
 
+/// A flush under way: [`Output::start_flush`](crate::Output::start_flush).
+#[derive(Debug)]
+#[must_use = "`wait` says whether the steps are synced"]
+pub struct PendingFlush {
+    pub(crate) progress: Arc<ProgressCell>,
+    pub(crate) steps: u64,
+}
+
+impl PendingFlush {
+    /// Waits until the steps before the call of `start_flush` are synced, on any thread.
+    pub fn wait(self) -> Result<()> {
+        self.progress.wait("flush", |progress| progress.durable >= self.steps)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
