@@ -7,6 +7,8 @@ mod hdf5;
 mod hdf5_arrays;
 mod netcdf;
 mod object_files;
+#[cfg(feature = "hdf5")]
+mod point_exchange;
 mod point_table;
 mod resume_point;
 mod row_numbering;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::StepBatch;
 use super::row_numbering::{RowNumbering, is_recorded};
 use crate::declare::declaration::Declaration;
-use crate::declare::stream_info::StreamRegion;
+use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::value::ValueKind;
 
 /// Values of this rank in one block of an array `V`.
@@ -50,10 +50,7 @@ pub(super) fn array_blocks<V: Copy>(
     let mut segments = Vec::new();
     for entry in &batch.entries {
         let about = &declared.streams()[entry.stream];
-        let record = is_recorded(about).then(|| rows.row(about, batch.step));
-        // Without a fixed number of rows the steps are the first dimension.
-        let is_first = record.is_some() && rows == RowNumbering::EveryStep;
-        let leading = if is_first { 0 } else { about.storage.leading };
+        let (record, leading) = row_of(about, rows, batch.step);
         let mut add = |array: usize, start, shape| {
             if let Some(array) = arrays[entry.stream][array] {
                 segments.push(ArraySegment { array, leading, record, kind: about.stored(), start, shape });
@@ -70,6 +67,35 @@ pub(super) fn array_blocks<V: Copy>(
         }
     }
     segments
+}
+
+/// The block of points of a list that follow one another, as [`array_blocks`] makes it.
+#[cfg(feature = "hdf5")]
+pub(super) fn point_block(
+    about: &StreamInfo,
+    rows: RowNumbering,
+    step: u64,
+    start: u64,
+    count: u64,
+) -> (Vec<u64>, Vec<u64>) {
+    let (record, leading) = row_of(about, rows, step);
+    let segment = ArraySegment {
+        array: (),
+        leading,
+        record,
+        kind: about.stored(),
+        start: vec![start],
+        shape: vec![count],
+    };
+    segment.block()
+}
+
+/// The row of a stream in a step, and the number of its leading dimensions.
+fn row_of(about: &StreamInfo, rows: RowNumbering, step: u64) -> (Option<u64>, usize) {
+    let record = is_recorded(about).then(|| rows.row(about, step));
+    // Without a fixed number of rows the steps are the first dimension.
+    let is_first = record.is_some() && rows == RowNumbering::EveryStep;
+    (record, if is_first { 0 } else { about.storage.leading })
 }
 
 /// The parts of a chunk that begins after `done` bytes of the segments.

@@ -6,10 +6,11 @@ use aqueduct_comm::{Comm, Op};
 use aqueduct_formats::Selection;
 use aqueduct_formats::hdf5::{DatasetId, Hdf5Compression, Hdf5CreateOptions, Hdf5File, Hdf5OpenOptions};
 
-use super::array_blocks::{array_blocks, block_portions};
+use super::array_blocks::{array_blocks, block_portions, point_block};
 use super::hdf5_arrays::{
     Hdf5DefineResult, check_arrays, check_stored, define_arrays, define_points, numbering, stored_arrays,
 };
+use super::point_exchange::PointExchange;
 use super::point_table::write_points;
 use super::row_numbering::{RowNumbering, is_recorded};
 use super::{ChunkSource, OutputTarget, StepBatch};
@@ -63,6 +64,7 @@ pub struct Hdf5Target {
     file: Hdf5File,
     /// The arrays of each stream; none for one without elements.
     datasets: Vec<Vec<Option<DatasetId>>>,
+    scattered: PointExchange,
 }
 
 impl Hdf5Target {
@@ -174,7 +176,7 @@ impl Hdf5Target {
             }
         }
         file.commit()?;
-        Ok(Self::new(comm, file, declared, datasets))
+        Self::new(comm, file, declared, datasets)
     }
 
     /// Continues a file after this number of steps; takes back the rows that follow them. Collective.
@@ -204,7 +206,7 @@ impl Hdf5Target {
             datasets.push(found);
         }
         file.take_back(&kept)?;
-        Ok(Self::new(comm, file, declared, datasets))
+        Self::new(comm, file, declared, datasets)
     }
 
     fn new(
@@ -212,14 +214,51 @@ impl Hdf5Target {
         file: Hdf5File,
         declared: &Arc<Declaration>,
         datasets: Vec<Vec<Option<DatasetId>>>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        let scattered = PointExchange::new(comm, declared)
+            .map_err(|error| Error::from_comm("create", file.name(), &error))?;
+        Ok(Self {
             name: file.name().into(),
             comm: comm.clone(),
             declaration: Arc::clone(declared),
             file,
             datasets,
+            scattered,
+        })
+    }
+
+    /// Writes the bytes of this rank of a whole batch, those of scattered points after an exchange. Collective.
+    fn write_whole(&self, batch: &StepBatch, mut bytes: &[u8]) -> Result<()> {
+        let rows = numbering(self.declaration.steps());
+        let (mut segments, mut portions, mut exchanged) = (Vec::new(), Vec::new(), Vec::new());
+        for entry in &batch.entries {
+            let width = self.declaration.streams()[entry.stream].stored().width();
+            let (mine, later) = bytes.split_at(((entry.items * width) as usize).min(bytes.len()));
+            bytes = later;
+            if self.scattered.includes(entry.stream) {
+                exchanged.push((entry.stream, width, mine));
+                continue;
+            }
+            let alone = StepBatch { entries: vec![*entry], ..*batch };
+            segments.push((array_blocks(&self.declaration, &alone, &self.datasets, rows), mine));
         }
+        for (segments, bytes) in &segments {
+            portions.extend(block_portions(segments, 0, bytes));
+        }
+        let pieces = self.scattered.exchange(&self.comm, &exchanged);
+        let pieces = pieces.map_err(|error| Error::from_comm("write", &self.name, &error))?;
+        let mut queue = self.file.queue();
+        for portion in &portions {
+            let (start, shape) = portion.block.block();
+            queue.put_bytes(portion.block.array, Selection::block(start, shape), portion.bytes);
+        }
+        for piece in pieces.iter().filter(|piece| piece.count > 0) {
+            let about = &self.declaration.streams()[piece.stream];
+            let Some(array) = self.datasets[piece.stream][0] else { continue };
+            let (start, shape) = point_block(about, rows, batch.step, piece.start, piece.count);
+            queue.put_bytes(array, Selection::block(start, shape), &piece.bytes);
+        }
+        queue.run_all()
     }
 
     /// Extends all datasets of a batch by the row of its step. Collective.
@@ -258,8 +297,19 @@ impl OutputTarget for Hdf5Target {
             Some(_) => {}
             None => self.extend(batch)?,
         }
-        let (segments, mut done) =
-            (array_blocks(&self.declaration, batch, &self.datasets, numbering(steps)), 0);
+        let is_scattered = batch.entries.iter().any(|entry| self.scattered.includes(entry.stream));
+        // Of a batch of several chunks, the points of a chunk are any part of the list.
+        let is_whole = is_scattered && rounds == 1;
+        if is_whole {
+            let chunk = agree(&self.comm, "write", &self.name, source.next())?;
+            self.write_whole(batch, chunk)?;
+        }
+        let rounds = if is_whole { 0 } else { rounds };
+        let segments = match rounds {
+            0 => Vec::new(),
+            _ => array_blocks(&self.declaration, batch, &self.datasets, numbering(steps)),
+        };
+        let mut done = 0;
         for _ in 0..rounds {
             let chunk = agree(&self.comm, "write", &self.name, source.next())?;
             let portions = block_portions(&segments, done, chunk);

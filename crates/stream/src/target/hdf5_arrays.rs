@@ -15,6 +15,8 @@ use crate::value::{ValueKind, by_kind};
 const CHUNK: u64 = 1 << 16;
 /// Bytes of the largest chunk: HDF5 limits chunks to less than 4 GiB.
 const LARGEST_CHUNK: u64 = 1 << 30;
+/// Bytes of the largest compressed chunk, which one rank compresses.
+const LARGEST_COMPRESSED: u64 = 4 << 20;
 
 /// Rows of fewer bytes are not compressed: a chunk has one row, so that no step writes a chunk of another one again.
 const SMALLEST_COMPRESSED: u64 = 1 << 10;
@@ -156,7 +158,8 @@ fn dataset_options(
     let compression = about.storage.deflate.map(Hdf5Compression::Deflate).or(compression);
     let mut options = Hdf5DatasetOptions::new();
     if grows || compression.is_some() || about.storage.chunk.is_some() {
-        let mut rows = chunk(&array.inner, width);
+        let largest = if compression.is_some() { LARGEST_COMPRESSED } else { LARGEST_CHUNK };
+        let mut rows = chunk(&array.inner, width, largest);
         if compression.is_some() || !grows {
             rows[0] = 1;
         }
@@ -187,10 +190,10 @@ fn numbers_of<T: aqueduct_object::Object>(numbers: &[T]) -> Hdf5Attribute {
 }
 
 /// Chunks of one row, of several small rows, or of a part of a very large one.
-fn chunk(shape: &[u64], width: u64) -> Vec<u64> {
+fn chunk(shape: &[u64], width: u64, largest: u64) -> Vec<u64> {
     let bytes = |sides: &[u64]| sides.iter().fold(width, |all, side| all.saturating_mul(*side));
     let mut chunk = shape.to_vec();
-    while let (true, Some(side)) = (bytes(&chunk) > LARGEST_CHUNK, chunk.iter_mut().find(|side| **side > 1)) {
+    while let (true, Some(side)) = (bytes(&chunk) > largest, chunk.iter_mut().find(|side| **side > 1)) {
         *side = side.div_ceil(2);
     }
     let rows = (CHUNK / bytes(&chunk)).clamp(1, 1024);
@@ -215,10 +218,11 @@ mod tests {
 
     #[test]
     fn chunks_hold_rows_and_stay_below_the_limit() {
-        assert_eq!(chunk(&[4, 5], 8), [409, 4, 5]);
-        assert_eq!(chunk(&[3], 1), [1024, 3]);
-        assert_eq!(chunk(&[1000, 1000], 4), [1, 1000, 1000]);
-        assert_eq!(chunk(&[1 << 12, 1 << 12, 1 << 12], 8), [1, 8, 1 << 12, 1 << 12]);
-        assert_eq!(chunk(&[u64::MAX, 1 << 40], 8)[1..], [1, 1 << 27]);
+        assert_eq!(chunk(&[4, 5], 8, LARGEST_CHUNK), [409, 4, 5]);
+        assert_eq!(chunk(&[3], 1, LARGEST_CHUNK), [1024, 3]);
+        assert_eq!(chunk(&[1000, 1000], 4, LARGEST_CHUNK), [1, 1000, 1000]);
+        assert_eq!(chunk(&[1 << 12, 1 << 12, 1 << 12], 8, LARGEST_CHUNK), [1, 8, 1 << 12, 1 << 12]);
+        assert_eq!(chunk(&[64, 512, 512], 4, LARGEST_COMPRESSED), [1, 4, 512, 512]);
+        assert_eq!(chunk(&[u64::MAX, 1 << 40], 8, LARGEST_CHUNK)[1..], [1, 1 << 27]);
     }
 }

@@ -82,20 +82,55 @@ impl AlignedValues {
 impl NetcdfTarget {
     /// Creates the file. Fails if it exists, unless the output [replaces](Declaration::replaces) it. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declaration>) -> Result<Self> {
-        if let Some(list) = declared.streams().iter().find(|about| about.region == StreamRegion::List) {
-            let detail =
-                format!("stream {:?} is a list, which netCDF cannot hold; use a stream file", list.name);
-            return Err(Error::new(Kind::Unsupported, "create", name, detail));
-        }
+        check_arrays(name, declared)?;
         if let Some(step) = declared.resumes_at() {
-            return Self::resume(comm, name, declared, step);
+            let file = NetcdfOpenOptions::new().writable().open(comm, name)?;
+            return Self::resume(comm, file, declared, step);
         }
         let create = if declared.replaces() {
             NetcdfCreateOptions::new().replace()
         } else {
             NetcdfCreateOptions::new()
         };
-        let mut dataset = create.create(comm, name)?;
+        Self::define(comm, create.create(comm, name)?, declared)
+    }
+
+    /// Writes into a file that the program has created or opened, beside what it holds: it gets the variables of the
+    /// streams, or has them if the output [continues](Declaration::resumes_at). Collective.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// use aqueduct_formats::netcdf::{NcType, NetcdfCreateOptions};
+    /// # use aqueduct_stream::target::NetcdfTarget;
+    /// # use aqueduct_stream::{Options, Stream, Streams};
+    /// # Launch::threads(2).run(|world| {
+    /// # let mut streams = Streams::new();
+    /// let p = streams.add::<f32>(Stream::array("p", [2, 100]).block([world.rank() as u64, 0], [1, 100]));
+    /// let mut output = Options::new().create_on(world, "memfs:with_mesh.nc", &streams, |comm, declared| {
+    ///     let mut file = NetcdfCreateOptions::new().create(comm, "memfs:with_mesh.nc")?;
+    ///     file.define(|file| {
+    ///         let axis = file.dimension("x", 100)?;
+    ///         file.variable("mesh", NcType::Double, &[axis])
+    ///     })?;
+    ///     Ok(Box::new(NetcdfTarget::write_into(comm, file, declared)?))
+    /// })?;
+    /// output.step()?.put(p, &[0.5; 100]).commit()?;
+    /// # output.finish()?;
+    /// # Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn write_into(comm: &Comm, file: NetcdfFile, declared: &Arc<Declaration>) -> Result<Self> {
+        check_arrays(file.name(), declared)?;
+        match declared.resumes_at() {
+            Some(step) => Self::resume(comm, file, declared, step),
+            None => Self::define(comm, file, declared),
+        }
+    }
+
+    /// Defines the variables of all streams, and writes the numbers of points. Collective.
+    fn define(comm: &Comm, mut dataset: NetcdfFile, declared: &Arc<Declaration>) -> Result<Self> {
+        let name: Arc<str> = dataset.name().into();
         let (variables, points) = dataset.define(|file| {
             let step = file.unlimited("step")?;
             let streams = declared.streams();
@@ -106,7 +141,7 @@ impl NetcdfTarget {
         })?;
         for (stream, variable) in points.into_iter().enumerate() {
             if let Some(variable) = variable {
-                write_points(comm, name, declared, stream, |start, mine| {
+                write_points(comm, &name, declared, stream, |start, mine| {
                     let slab = Selection::block([start], [mine.len() as u64]);
                     dataset.at(variable, slab).all().write(mine)
                 })?;
@@ -117,9 +152,9 @@ impl NetcdfTarget {
     }
 
     /// Continues a file after this number of steps; takes back the records that follow them. Collective.
-    fn resume(comm: &Comm, name: &str, declared: &Arc<Declaration>, step: u64) -> Result<Self> {
-        let file = NetcdfOpenOptions::new().writable().open(comm, name)?;
-        let refuse = |kind, detail: String| Err(Error::new(kind, "resume", name, detail));
+    fn resume(comm: &Comm, file: NetcdfFile, declared: &Arc<Declaration>, step: u64) -> Result<Self> {
+        let name: Arc<str> = file.name().into();
+        let refuse = |kind, detail: String| Err(Error::new(kind, "resume", &*name, detail));
         let (mut variables, mut records) = (Vec::new(), 0);
         for about in declared.streams() {
             let mut found = Vec::new();
@@ -170,6 +205,15 @@ impl NetcdfTarget {
             variables,
         }
     }
+}
+
+/// Fails if a stream has no place in a netCDF file.
+fn check_arrays(name: &str, declared: &Declaration) -> Result<()> {
+    let list = declared.streams().iter().find(|about| about.region == StreamRegion::List);
+    list.map_or(Ok(()), |list| {
+        let detail = format!("stream {:?} is a list, which netCDF cannot hold; use a stream file", list.name);
+        Err(Error::new(Kind::Unsupported, "create", name, detail))
+    })
 }
 
 /// The name of an array that the program names by a path.
