@@ -1,13 +1,17 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::Command;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct::stream::{Options, OutputMode};
+use aqueduct::stream::{self, Options, OutputMode, Role};
 use aqueduct_wave::grid::decomposition::DecompositionKind;
+use aqueduct_wave::output::output_file::open_target;
+use aqueduct_wave::output::recorder::RecordingOptions;
 use aqueduct_wave::progress::print_line;
 use aqueduct_wave::restart::{CheckpointKind, CheckpointRule, FileInterval};
 use aqueduct_wave::run::{self, RunInput, WaveSettings, WaveSummary};
@@ -92,6 +96,17 @@ enum WaveAction {
         #[command(flatten)]
         scenario: ScenarioArguments,
     },
+    /// Compare an output with another one: the same as `aqueduct compare --data-only`
+    Verify {
+        /// The output
+        output: OsString,
+        /// The file to compare it with
+        #[arg(long, value_name = "FILE")]
+        against: OsString,
+        /// More options of `aqueduct compare`, such as --threshold 1e-6
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
+    },
 }
 
 /// Options of built-in simulations.
@@ -126,6 +141,9 @@ struct StreamArguments {
     /// The memory of the buffers of a rank in bytes
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
+    /// The number of ranks that only write, with --mode servers [default: one per node]
+    #[arg(long, value_name = "RANKS")]
+    servers: Option<usize>,
     /// The number of ranks of a group in which a leader writes
     #[arg(long, value_name = "RANKS")]
     group: Option<usize>,
@@ -143,6 +161,7 @@ enum ModeArgument {
     Blocking,
     Thread,
     Leaders,
+    Servers,
 }
 
 impl StreamArguments {
@@ -152,6 +171,7 @@ impl StreamArguments {
             ModeArgument::Blocking => OutputMode::Blocking,
             ModeArgument::Thread => OutputMode::Thread,
             ModeArgument::Leaders => OutputMode::Leaders,
+            ModeArgument::Servers => OutputMode::Servers,
         };
         let options = Options::new().mode(mode).buffers(self.buffers).pin(self.pin.iter().copied());
         let options = self.memory.map_or(options.clone(), |bytes| options.memory(bytes));
@@ -343,7 +363,7 @@ impl WaveArguments {
                 DecompositionChoice::Slab => DecompositionKind::Slab,
                 DecompositionChoice::Pencil => DecompositionKind::Pencil,
             },
-            stream: self.stream.options(),
+            recording: RecordingOptions { stream: self.stream.options(), served: false },
             compression: self.compression,
             copy_mask: self.copy_sensor_mask,
             percent: self.percent,
@@ -357,21 +377,71 @@ impl WaveArguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &WaveArguments) -> Result<()> {
-    if let Some(WaveAction::Make { simulation, file, scenario }) = &arguments.action {
-        let scenario = scenario.scenario(*simulation)?;
-        Launch::from_env()?.run(|world| write_input(world, &scenario, file))?;
-        return Ok(());
+    match &arguments.action {
+        Some(WaveAction::Make { simulation, file, scenario }) => {
+            let scenario = scenario.scenario(*simulation)?;
+            Launch::from_env()?.run(|world| write_input(world, &scenario, file))?;
+            return Ok(());
+        }
+        Some(WaveAction::Verify { output, against, options }) => return verify(output, against, options),
+        None => {}
     }
     if arguments.gpu.is_some() {
         bail!("-g chooses a GPU; wave runs on processors only: leave it out");
     }
     let settings = arguments.settings()?;
-    let double = arguments.precision == PrecisionChoice::Double;
+    let served = matches!(arguments.stream.mode, ModeArgument::Servers);
+    ensure!(
+        served || arguments.stream.servers.is_none(),
+        "--servers is the number of ranks of --mode servers; add that"
+    );
+    ensure!(!served || settings.output.is_some(), "--mode servers writes an output; give it by -o");
+    ensure!(
+        !served || settings.checkpoints.is_none(),
+        "an output that servers write cannot be continued after a restart; use another --mode with checkpoints"
+    );
     arguments.launch()?.run(|world| {
-        let summary =
-            if double { run::run::<f64>(world, &settings)? } else { run::run::<f32>(world, &settings)? };
-        finish(world, arguments, &settings, &summary, double)
+        if served { run_served(world, arguments, &settings) } else { compute(world, arguments, &settings) }
     })?;
+    Ok(())
+}
+
+/// Runs the simulation on these ranks, and reports it. Collective.
+fn compute(world: &Comm, arguments: &WaveArguments, settings: &WaveSettings) -> Result<()> {
+    let double = arguments.precision == PrecisionChoice::Double;
+    let summary = if double { run::run::<f64>(world, settings)? } else { run::run::<f32>(world, settings)? };
+    finish(world, arguments, settings, &summary, double)
+}
+
+/// Runs the simulation on the ranks that are not servers. Collective.
+fn run_served(world: &Comm, arguments: &WaveArguments, settings: &WaveSettings) -> Result<()> {
+    let role = match arguments.stream.servers {
+        Some(servers) => stream::split_io_servers(world, servers)?,
+        None => stream::split_io_servers_per_node(world)?,
+    };
+    match role {
+        Role::Server(server) => {
+            server.serve_into(open_target)?;
+            Ok(())
+        }
+        Role::Compute(group) => {
+            let stream = settings.recording.stream.clone().served_by(&group);
+            let recording = RecordingOptions { stream, served: true };
+            compute(group.comm(), arguments, &WaveSettings { recording, ..settings.clone() })
+        }
+    }
+}
+
+/// Compares two outputs by the program `aqueduct`, which is beside this one or in the search path.
+fn verify(output: &OsString, against: &OsString, options: &[OsString]) -> Result<()> {
+    let beside = std::env::current_exe().ok().map(|path| path.with_file_name("aqueduct"));
+    let program = beside.filter(|path| path.exists()).unwrap_or_else(|| "aqueduct".into());
+    let mut command = Command::new(program);
+    command.args(["compare", "--data-only"]).arg(output).arg(against).args(options);
+    let status = command.status().context(
+        "wave verify runs `aqueduct compare`; install it: cargo install aqueduct-cli, or add it to PATH",
+    )?;
+    ensure!(status.success(), "the outputs differ, or cannot be compared");
     Ok(())
 }
 

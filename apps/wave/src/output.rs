@@ -1,10 +1,8 @@
-//! Sampled quantities and the output file of k-Wave.
+//! Sampled quantities as streams, and the output file.
 
-pub mod accumulators;
-pub mod kwave_output;
-pub mod mask_layout;
+pub mod output_file;
+pub mod output_memory;
 pub mod picture;
 pub mod quantities;
+pub mod quantity_streams;
 pub mod recorder;
-pub mod sample_stream;
-pub mod saved_array;

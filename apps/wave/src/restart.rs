@@ -4,6 +4,7 @@ mod checkpoint_file;
 mod checkpoint_store;
 pub mod checkpointer;
 pub mod fingerprint;
+pub mod saved_run;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -4,15 +4,16 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Op};
-use aqueduct::stream::Options;
+use aqueduct::stream::ResumeState;
 
 use crate::grid::WaveGrid;
 use crate::grid::decomposition::{DecompositionKind, PencilDecomposition};
 use crate::input::kwave_problem::KwaveInput;
-use crate::output::kwave_output::SamplingPlan;
+use crate::output::output_memory::output_bytes;
 use crate::output::picture::write_pictures;
 use crate::output::quantities::QuantityFlags;
-use crate::output::recorder::SampleRecorder;
+use crate::output::quantity_streams::SamplingPlan;
+use crate::output::recorder::{RecordingOptions, SampleRecorder};
 use crate::problem::{SensorMask, WaveProblem};
 use crate::progress::{WaveProgress, print_line};
 use crate::report::{WaveTimes, run_attributes};
@@ -49,8 +50,8 @@ pub struct WaveSettings {
     pub steps: Option<u64>,
     /// How the grid is decomposed.
     pub decomposition: DecompositionKind,
-    /// Which ranks and threads write samples, buffers, memory.
-    pub stream: Options,
+    /// How samples are written.
+    pub recording: RecordingOptions,
     /// The level of compression of the output; 0 for none.
     pub compression: u32,
     /// Whether the mask of the sensor is copied.
@@ -75,7 +76,7 @@ impl WaveSettings {
             first_sample: 1,
             steps: None,
             decomposition: DecompositionKind::Auto,
-            stream: Options::new(),
+            recording: RecordingOptions::default(),
             compression: 0,
             copy_mask: false,
             percent: 5,
@@ -109,14 +110,14 @@ pub fn run<T: Real>(world: &Comm, settings: &WaveSettings) -> Result<WaveSummary
     let decomposition = PencilDecomposition::new(settings.decomposition, &problem.grid, world.size());
     check_sampling(settings, &problem)?;
     let shown = settings.verbose && world.rank() == 0;
+    let courant = world.allreduce_one(Op::Max, courant_number(&problem))?;
     if shown {
-        announce(world, &problem, &decomposition, settings);
+        announce(world, &problem, &decomposition, settings, courant);
     }
     let hash = match &settings.checkpoints {
         Some(_) => run_fingerprint::<T>(world, settings, &problem)?,
         None => 0,
     };
-    let courant = world.allreduce_one(Op::Max, courant_number(&problem))?;
     let mut solver = WaveSolver::<T>::new(world, &decomposition, &mut problem)?;
     let mut samples = begin_samples(world, settings, &problem, hash, &mut solver)?;
     let prepared = Instant::now();
@@ -133,25 +134,29 @@ pub fn run<T: Real>(world: &Comm, settings: &WaveSettings) -> Result<WaveSummary
         solver.advance()?;
         exact.compare(&solver);
         let step = solver.step();
-        if let Some(recorder) = samples.recorder.as_mut().filter(|_| step >= settings.first_sample) {
+        let is_last = step == problem.steps;
+        if let Some(checkpointer) = samples.checkpointer.as_ref().filter(|_| !is_last) {
+            ended_early = checkpointer.ends_run(world, step)?;
+        }
+        if let Some(recorder) = samples.recorder.as_mut() {
             let begin = Instant::now();
-            recorder.sample(&mut solver)?;
+            recorder.sample(&mut solver, is_last || ended_early)?;
             times.output += begin.elapsed();
         }
         if progress.is_due(step) {
             check_finite(world, courant, &solver)?;
         }
         progress.step(step);
-        if let Some(checkpointer) = samples.checkpointer.as_mut().filter(|_| step < problem.steps) {
+        if let Some(checkpointer) = samples.checkpointer.as_mut().filter(|_| !is_last) {
             let begin = Instant::now();
-            ended_early = checkpointer.step(world, &solver, samples.recorder.as_mut())?;
+            checkpointer.step(world, &solver, samples.recorder.as_mut(), ended_early)?;
             times.checkpoints += begin.elapsed();
         }
     }
     times.stepping = prepared.elapsed();
     progress.finish();
     let storing = Instant::now();
-    let written = samples.finish(world, &problem, &solver, (&times, ended_early))?;
+    let written = samples.finish(world, &problem, solver.step(), (&times, ended_early))?;
     if let Some(report) = written.filter(|_| shown) {
         print_line(&format!("output: {report}"));
     }
@@ -173,7 +178,7 @@ pub fn run<T: Real>(world: &Comm, settings: &WaveSettings) -> Result<WaveSummary
 /// The hash of a run, which its checkpoints have. Collective.
 fn run_fingerprint<T: Real>(world: &Comm, settings: &WaveSettings, problem: &WaveProblem) -> Result<u64> {
     let plan = settings.output.as_ref().map(|name| output_plan(name, settings, problem));
-    fingerprint(world, problem, plan.as_ref(), settings.first_sample, size_of::<T>())
+    fingerprint(world, problem, plan.as_ref(), size_of::<T>())
 }
 
 /// Output and checkpoints of a run.
@@ -202,14 +207,12 @@ fn begin_samples<T: Real>(
     if let Some(saved) = &saved {
         saved.restore(solver)?;
     }
-    let samples = (solver.step() + 1).saturating_sub(settings.first_sample);
-    let resume = saved.is_some();
-    let mut recorder = plan
-        .map(|plan| SampleRecorder::new(world, problem, (&plan, &settings.stream), samples, resume))
+    let states: Option<Vec<ResumeState>> = saved.map(|saved| saved.arrays.output()).transpose()?;
+    let recorder = plan
+        .map(|plan| {
+            SampleRecorder::new(world, problem, (&plan, &settings.recording), solver, states.as_deref())
+        })
         .transpose()?;
-    if let (Some(recorder), Some(saved)) = (&mut recorder, &saved) {
-        recorder.restore(&*saved.arrays)?;
-    }
     Ok(RunOutputs { recorder, checkpointer })
 }
 
@@ -219,17 +222,17 @@ impl<T: Real> RunOutputs<T> {
         self,
         world: &Comm,
         problem: &WaveProblem,
-        solver: &WaveSolver<T>,
+        steps: u64,
         (times, early): (&WaveTimes, bool),
     ) -> Result<Option<String>> {
         let report = match self.recorder {
-            Some(recorder) if early => recorder.suspend(world, problem, solver.step())?,
+            Some(recorder) if early => Some(recorder.finish(world, steps, None)?),
             Some(recorder) => {
                 let mut about: Vec<_> = attributes(&problem.description, "output").into();
                 let run = run_attributes(world, times)?;
                 about.retain(|(name, _)| run.iter().all(|(other, _)| name != other));
                 about.extend(run);
-                recorder.finish(world, problem, solver, &about)?
+                Some(recorder.finish(world, steps, Some(&about))?)
             }
             None => None,
         };
@@ -260,7 +263,7 @@ fn output_plan(name: &str, settings: &WaveSettings, problem: &WaveProblem) -> Sa
     SamplingPlan {
         name: name.to_owned(),
         quantities: settings.quantities.quantities(problem.grid.dimensions()),
-        samples: (problem.steps + 1).saturating_sub(settings.first_sample),
+        first_step: settings.first_sample - 1,
         compression: settings.compression,
         copy_mask: settings.copy_mask,
     }
@@ -274,7 +277,15 @@ fn check_memory<T: Real>(
     need: &MemoryNeed,
 ) -> Result<()> {
     let decomposition = PencilDecomposition::new(settings.decomposition, grid, world.size());
-    let mine = need.bytes::<T>(grid, &decomposition, world.rank());
+    let quantities = settings.quantities.quantities(grid.dimensions());
+    let quantities = if settings.output.is_some() { &quantities[..] } else { &[] };
+    let mine = need.bytes::<T>(grid, &decomposition, world.rank()).saturating_add(output_bytes::<T>(
+        need,
+        quantities,
+        grid,
+        &decomposition,
+        world.rank(),
+    ));
     let node = world.split_by_node()?;
     let needed = node.allreduce_one(Op::Sum, mine)?;
     let available = node.allreduce_one(Op::Min, aqueduct::device::available_memory())?;
@@ -315,12 +326,12 @@ fn announce(
     problem: &WaveProblem,
     decomposition: &PencilDecomposition,
     settings: &WaveSettings,
+    courant: f64,
 ) {
     let [nx, ny, nz] = problem.grid.points;
-    let precision = if settings.output.is_some() { "output" } else { "no output" };
-    let courant = courant_number(problem);
+    let output = if settings.output.is_some() { "output" } else { "no output" };
     let line = format!(
-        "{}: {nx} × {ny} × {nz} points, {} steps, Courant number {courant:.3}, {} ranks as {} × {} parts, {precision}",
+        "{}: {nx} × {ny} × {nz} points, {} steps, Courant number {courant:.3}, {} ranks as {} × {} parts, {output}",
         problem.description,
         problem.steps,
         world.size(),

@@ -51,10 +51,10 @@ impl PencilDecomposition {
         if slab {
             return Self { planes: ranks, rows: 1 };
         }
-        // The most square table; more parts of z than of y.
-        let rows =
-            (1..=ranks).take_while(|rows| rows * rows <= ranks).filter(|rows| ranks.is_multiple_of(*rows));
-        let rows = rows.last().unwrap_or(1);
+        // The table whose largest block is the smallest, and of these the most square one; y is cut in any case.
+        let tables = (1..=ranks).filter(|rows| ranks.is_multiple_of(*rows) && (*rows > 1 || ranks == 1));
+        let largest = |rows: usize| z.div_ceil(ranks / rows) * y.div_ceil(rows);
+        let rows = tables.min_by_key(|rows| (largest(*rows), rows.abs_diff(ranks / rows))).unwrap_or(1);
         Self { planes: ranks / rows, rows }
     }
 
@@ -77,6 +77,21 @@ impl PencilDecomposition {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pencils_cut_both_directions_where_they_can() {
+        let table = |points, ranks| {
+            let grid = WaveGrid { points, spacing: [1.0; 3] };
+            let made = PencilDecomposition::new(DecompositionKind::Pencil, &grid, ranks);
+            (made.planes, made.rows)
+        };
+        assert_eq!(
+            [1, 2, 4, 5, 6].map(|ranks| table([8; 3], ranks)),
+            [(1, 1), (1, 2), (2, 2), (1, 5), (3, 2)]
+        );
+        // More parts of y than of z, which has two planes only.
+        assert_eq!(table([8, 32, 2], 8), (2, 4));
+    }
 
     #[test]
     fn every_point_belongs_to_one_rank() {

@@ -81,6 +81,15 @@ impl KwaveFile {
         described.is_ok_and(|described| described.shape == grid.shape())
     }
 
+    /// Bytes of a dataset in memory; 0 if there is none.
+    pub fn stored_bytes(&self, dataset: &str) -> u64 {
+        let described = self.file.dataset(&format!("/{dataset}")).and_then(|id| self.file.describe(id));
+        described.map_or(0, |described| {
+            let sides = described.shape.iter().fold(1u64, |all, side| all.saturating_mul(*side));
+            sides.saturating_mul(described.datatype.size())
+        })
+    }
+
     /// A dataset of this type, and its shape.
     fn typed(&self, dataset: &str, wanted: &Datatype) -> Result<(DatasetId, [u64; 3])> {
         let name = &self.name;

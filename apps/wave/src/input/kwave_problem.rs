@@ -14,8 +14,9 @@ use crate::problem::{
 };
 use crate::solver::memory_estimate::MemoryNeed;
 
-/// The largest number of points per direction: the product of three is a valid offset.
+/// The largest number of points per direction, and of all: the bytes of all fields can be counted.
 const MOST_POINTS: u64 = 1 << 20;
+const MOST_VOLUME: usize = 1 << 42;
 
 const DIRECTIONS: [&str; 3] = ["x", "y", "z"];
 
@@ -64,6 +65,10 @@ impl KwaveInput {
             points[0],
             points[1]
         );
+        ensure!(
+            points.iter().product::<usize>() <= MOST_VOLUME,
+            "{name}: Nx, Ny and Nz are {points:?}; at most 2^42 points are supported"
+        );
         let mut spacing = [1.0; 3];
         let dimensions = if points[2] > 1 { 3 } else { 2 };
         for (spacing, dataset) in spacing.iter_mut().zip(["dx", "dy", "dz"]).take(dimensions) {
@@ -98,11 +103,26 @@ impl KwaveInput {
     pub fn memory_need(&self) -> MemoryNeed {
         let is_array = |name: &&str| self.file.is_field(name, &self.grid);
         let names = ["c0", "rho0", "rho0_sgx", "rho0_sgy", "rho0_sgz", "BonA", "alpha_coeff"];
+        let is_corrected = |kind: &str| {
+            let mode = format!("{kind}_source_mode");
+            self.file.has(&mode) && self.file.long(&mode).is_ok_and(|mode| mode == 2)
+        };
+        let inputs = ["p_source_input", "ux_source_input", "uy_source_input", "uz_source_input"];
+        let boxes = || self.file.corners("sensor_mask_corners").unwrap_or_default();
+        let volume = |corners: &[u64; 6]| {
+            let side = |at: usize| corners[at + 3].saturating_sub(corners[at]).saturating_add(1);
+            side(0).saturating_mul(side(1)).saturating_mul(side(2))
+        };
+        let listed = self.file.list_length("sensor_mask_index").unwrap_or(0);
         MemoryNeed {
             properties: names.iter().filter(|name| is_array(name)).count() as u64,
             absorbing: self.file.has("alpha_coeff"),
-            corrected: self.file.has("p_source_index") || self.file.has("u_source_index"),
+            // Both are read on all ranks.
+            corrected: [is_corrected("p"), is_corrected("u")].contains(&true),
             initial: u64::from(is_array(&"p0_source_input")),
+            sources: inputs.iter().map(|name| self.file.stored_bytes(name)).sum(),
+            sampled: boxes().iter().map(volume).fold(listed, u64::saturating_add),
+            listed: listed > 0,
         }
     }
 

@@ -1,225 +1,218 @@
-//! Samples of a run, and where they go.
+//! Samples of a run on their way into its output.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use aqueduct::comm::Comm;
-use aqueduct::stream::Options;
+use aqueduct::stream::{Options, Output, PendingFlush, ResumeState, StreamKey};
 
-use super::accumulators::{Accumulated, TimeReduction};
-use super::kwave_output::{KwaveOutput, SamplingPlan};
-use super::mask_layout::MaskLayout;
+use super::output_file::{create_file, end_file, open_target};
 use super::quantities::{SampledField, StoredForm, WaveQuantity};
-use super::sample_stream::SampleStream;
-use super::saved_array::{
-    ArrayPlace, SavedArray, SavedArrays, SavedValues, from_blocks, mask_places, to_blocks,
-};
+use super::quantity_streams::{SamplingPlan, declare};
 use crate::grid::field_block::FieldBlock;
 use crate::problem::WaveProblem;
 use crate::solver::time_step::WaveSolver;
 use crate::transform::real::Real;
 
-/// The quantities of a run that are sampled.
+/// How the samples of a run are written.
+#[derive(Clone, Debug, Default)]
+pub struct RecordingOptions {
+    /// Which ranks and threads write; buffers, memory.
+    pub stream: Options,
+    /// Servers write, which these options name.
+    pub served: bool,
+}
+
+/// The output of a run: passes the fields of every step to streams of quantities.
 pub struct SampleRecorder<T> {
-    layout: MaskLayout,
+    output: Output,
+    quantities: Vec<(WaveQuantity, StreamKey<T>)>,
+    name: String,
+    first_step: u64,
+    steps: u64,
     block: FieldBlock,
-    quantities: Vec<WaveQuantity>,
-    reductions: Vec<Option<TimeReduction<T>>>,
-    samples: u64,
     /// The velocity at the places of the pressure, if it is sampled.
     shifted: Vec<Vec<T>>,
-    /// Samples of pressure and of the field of a quantity.
+    intensity: Option<IntensityFields<T>>,
+}
+
+/// The mean intensity is that of p(t) · (u(t − ½) + u(t + ½)) / 2: a sample is known one step later. What a step passes is the sample of the step
+/// before; the last step adds its own, with u(t − ½).
+struct IntensityFields<T> {
     pressure: Vec<T>,
-    gathered: Vec<T>,
-    /// Raw samples on their way into the file, and those of the present step.
-    stream: Option<SampleStream>,
-    raw: Vec<f32>,
-    plan: SamplingPlan,
+    velocity: Vec<Vec<T>>,
+    products: Vec<Vec<T>>,
+}
+
+impl<T: Real> IntensityFields<T> {
+    fn new(points: usize, dimensions: usize) -> Self {
+        let zeros = || vec![vec![T::zero(); points]; dimensions];
+        Self { pressure: vec![T::zero(); points], velocity: zeros(), products: zeros() }
+    }
+
+    /// Computes what this step passes. Fields before the first sample are zero.
+    fn advance(&mut self, pressure: &[T], velocity: &[Vec<T>], is_last: bool) {
+        let half = T::of(0.5);
+        for ((products, before), now) in self.products.iter_mut().zip(&self.velocity).zip(velocity) {
+            let values = products.iter_mut().zip(&self.pressure).zip(before.iter().zip(now)).zip(pressure);
+            for (((product, pressure), (before, now)), new) in values {
+                *product = *pressure * (half * (*before + *now));
+                if is_last {
+                    *product = *product + *new * *now;
+                }
+            }
+        }
+        self.keep(pressure, velocity);
+    }
+
+    fn keep(&mut self, pressure: &[T], velocity: &[Vec<T>]) {
+        self.pressure.copy_from_slice(pressure);
+        for (kept, now) in self.velocity.iter_mut().zip(velocity) {
+            kept.copy_from_slice(now);
+        }
+    }
 }
 
 impl<T: Real> SampleRecorder<T> {
-    /// Begins an output, or continues one that has this many samples. Collective.
+    /// Begins an output, or continues that of a simulation with the states of a checkpoint. Collective.
     pub fn new(
         world: &Comm,
         problem: &WaveProblem,
-        (plan, options): (&SamplingPlan, &Options),
-        samples: u64,
-        resume: bool,
+        (plan, options): (&SamplingPlan, &RecordingOptions),
+        solver: &mut WaveSolver<T>,
+        states: Option<&[ResumeState]>,
     ) -> Result<Self> {
-        let layout = MaskLayout::new(&problem.sensor, &problem.block);
-        if resume {
-            drop(KwaveOutput::open(world, problem, plan, &layout)?);
-        } else {
-            KwaveOutput::create(world, problem, plan, &layout)?;
-        }
-        let stream = SampleStream::begin(world, plan, &layout, problem.grid.shape(), options, samples)?;
-        let reduction = |quantity: &WaveQuantity| {
-            let length = if quantity.whole { problem.block.volume() } else { layout.samples };
-            let reduced = !matches!(quantity.form, StoredForm::Raw | StoredForm::Final);
-            reduced.then(|| TimeReduction::new(quantity.form, length))
+        ensure!(
+            states.is_none() || !options.served,
+            "{}: an output that servers write cannot be continued; choose another --mode",
+            plan.name
+        );
+        let (streams, keys) = declare::<T>(problem, plan);
+        let stream = options.stream.clone().steps(problem.steps);
+        let target = |comm: &Comm, declared: &_| open_target(comm, &plan.name, declared);
+        let output = match states {
+            Some(states) => stream.resume_on(world, &plan.name, &streams, states, target)?,
+            None => {
+                create_file(world, problem, plan)?;
+                let stream = stream.replace();
+                if options.served {
+                    stream.create(world, &plan.name, &streams)?
+                } else {
+                    stream.create_on(world, &plan.name, &streams, target)?
+                }
+            }
         };
-        let shifted = |quantity: &WaveQuantity| matches!(quantity.field, SampledField::ShiftedVelocity(_));
-        let directions = if plan.quantities.iter().any(shifted) { problem.grid.dimensions() } else { 0 };
-        Ok(Self {
+        ensure!(
+            output.steps() == solver.step(),
+            "{}: the output was continued at step {}, the simulation at {}: the checkpoint is damaged",
+            plan.name,
+            output.steps(),
+            solver.step()
+        );
+        let (points, dimensions) = (problem.block.volume(), problem.grid.dimensions());
+        let any = |wanted: fn(&WaveQuantity) -> bool| plan.quantities.iter().any(wanted);
+        let is_shifted = any(|quantity| matches!(quantity.field, SampledField::ShiftedVelocity(_)));
+        let has_intensity = any(|quantity| matches!(quantity.form, StoredForm::Intensity(_)));
+        let mut made = Self {
+            output,
+            quantities: plan.quantities.iter().cloned().zip(keys).collect(),
+            name: plan.name.clone(),
+            first_step: plan.first_step,
+            steps: problem.steps,
             block: problem.block.clone(),
-            quantities: plan.quantities.clone(),
-            reductions: plan.quantities.iter().map(reduction).collect(),
-            samples,
-            shifted: vec![vec![T::zero(); problem.block.volume()]; directions],
-            pressure: Vec::new(),
-            gathered: Vec::new(),
-            layout,
-            stream,
-            raw: Vec::new(),
-            plan: plan.clone(),
+            shifted: vec![vec![T::zero(); points]; if is_shifted { dimensions } else { 0 }],
+            intensity: has_intensity.then(|| IntensityFields::new(points, dimensions)),
+        };
+        if solver.step() > made.first_step {
+            made.shift_velocity(solver)?;
+            if let Some(intensity) = &mut made.intensity {
+                intensity.keep(&solver.fields.pressure, &made.shifted);
+            }
+        }
+        Ok(made)
+    }
+
+    fn shift_velocity(&mut self, solver: &mut WaveSolver<T>) -> Result<()> {
+        if self.shifted.is_empty() {
+            return Ok(());
+        }
+        let (width, height, shifted) = (self.block.points[0], self.block.y.len(), &mut self.shifted);
+        solver.velocity_at_pressure(|plane, y, rows| {
+            let at = (plane * height + y) * width;
+            for (field, row) in shifted.iter_mut().zip(rows.chunks_exact(width)) {
+                field[at..at + width].copy_from_slice(row);
+            }
         })
     }
 
-    /// Samples the fields after a step. Collective.
-    pub fn sample(&mut self, solver: &mut WaveSolver<T>) -> Result<()> {
-        if !self.shifted.is_empty() {
-            let (width, height, shifted) = (self.block.points[0], self.block.y.len(), &mut self.shifted);
-            solver.velocity_at_pressure(|plane, y, rows| {
-                let at = (plane * height + y) * width;
-                for (field, row) in shifted.iter_mut().zip(rows.chunks_exact(width)) {
-                    field[at..at + width].copy_from_slice(row);
-                }
-            })?;
-        }
-        self.layout.gather(&solver.fields.pressure, &mut self.pressure);
-        self.raw.clear();
-        for (number, quantity) in self.quantities.iter().enumerate() {
-            let field: &[T] = match quantity.field {
-                SampledField::Pressure => &solver.fields.pressure,
-                SampledField::Velocity(direction) => &solver.fields.velocity[direction],
-                SampledField::ShiftedVelocity(direction) => &self.shifted[direction],
-            };
-            let samples: &[T] = match (quantity.whole, quantity.field) {
-                (true, _) => field,
-                (false, SampledField::Pressure) => &self.pressure,
-                (false, _) => {
-                    self.layout.gather(field, &mut self.gathered);
-                    &self.gathered
-                }
-            };
-            match &mut self.reductions[number] {
-                Some(reduction) => reduction.add(samples, &self.pressure),
-                None if quantity.form == StoredForm::Raw => {
-                    self.raw.extend(samples.iter().map(|value| value.stored()));
-                }
-                None => {}
+    /// Takes the fields after a step. If it `is_last`, of the simulation or of this run, the last fields are stored. Collective.
+    pub fn sample(&mut self, solver: &mut WaveSolver<T>, is_last: bool) -> Result<()> {
+        let sampled = solver.step() > self.first_step;
+        if sampled {
+            self.shift_velocity(solver)?;
+            if let Some(intensity) = &mut self.intensity {
+                let ends = solver.step() == self.steps;
+                intensity.advance(&solver.fields.pressure, &self.shifted, ends);
             }
         }
-        if let Some(stream) = &mut self.stream {
-            stream.put(&self.raw)?;
+        let mut step = self.output.step()?;
+        for (quantity, key) in &self.quantities {
+            let wanted = if quantity.form == StoredForm::Final { is_last } else { sampled };
+            if !wanted {
+                continue;
+            }
+            let field: &[T] = match (quantity.form, quantity.field) {
+                (StoredForm::Intensity(direction), _) => {
+                    self.intensity.as_ref().map_or(&[], |intensity| &intensity.products[direction])
+                }
+                (_, SampledField::Pressure) => &solver.fields.pressure,
+                (_, SampledField::Velocity(direction)) => &solver.fields.velocity[direction],
+                (_, SampledField::ShiftedVelocity(direction)) => &self.shifted[direction],
+            };
+            step = step.put(*key, field);
         }
-        self.samples += 1;
+        step.commit()?;
         Ok(())
     }
 
-    /// Makes the samples so far durable. Collective.
+    /// The state of the output for a checkpoint.
+    pub fn state(&self) -> Result<ResumeState> {
+        Ok(self.output.state()?)
+    }
+
+    /// Waits until all samples so far are durable. Collective.
     pub fn flush(&mut self) -> Result<()> {
-        self.stream.as_mut().map_or(Ok(()), SampleStream::flush)
+        Ok(self.output.flush()?)
     }
 
-    /// Stores the number of steps of a run that ends before its last step; how samples were written. Collective.
-    pub fn suspend(mut self, world: &Comm, problem: &WaveProblem, steps: u64) -> Result<Option<String>> {
-        let report = self.stream.take().map(SampleStream::finish).transpose()?;
-        KwaveOutput::open(world, problem, &self.plan, &self.layout)?.flush(steps)?;
-        Ok(report)
+    /// Begins to make all samples so far durable; a checkpoint waits for that in the background. Collective.
+    pub fn start_flush(&mut self) -> Result<PendingFlush> {
+        Ok(self.output.start_flush()?)
     }
 
-    /// Stores what is reduced over time and the last fields, and completes the file; how samples were written. Collective.
-    pub fn finish(
-        mut self,
-        world: &Comm,
-        problem: &WaveProblem,
-        solver: &WaveSolver<T>,
-        attributes: &[(&str, String)],
-    ) -> Result<Option<String>> {
-        let report = self.stream.take().map(SampleStream::finish).transpose()?;
-        let output = KwaveOutput::open(world, problem, &self.plan, &self.layout)?;
-        let mut values = Vec::new();
-        for (number, quantity) in self.quantities.iter().enumerate() {
-            if let Some(reduction) = &self.reductions[number] {
-                values.push((number, quantity.whole, reduction.stored()));
-            } else if quantity.form == StoredForm::Final {
-                let field = match quantity.field {
-                    SampledField::Velocity(direction) => &solver.fields.velocity[direction],
-                    _ => &solver.fields.pressure,
-                };
-                values.push((number, true, field.iter().map(|value| value.stored()).collect()));
-            }
+    /// Ends the file of a run after this number of steps; with attributes, it is complete. How samples were written: the mode of the
+    /// output, why it was chosen, and its bytes. Collective.
+    pub fn finish(self, world: &Comm, steps: u64, attributes: Option<&[(&str, String)]>) -> Result<String> {
+        let report = self.output.finish()?;
+        end_file(world, &self.name, steps, attributes)?;
+        Ok(report.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Samples of two points, as an output adds them: Σ p(t) · (u(t) + u(t + 1)) / 2, and p · u of the last step.
+    #[test]
+    fn an_intensity_is_that_of_both_velocities_around_a_pressure() {
+        let (pressure, velocity) =
+            ([[2.0, -1.0], [3.0, 0.5], [-4.0, 2.0]], [[1.0, 1.0], [3.0, -1.0], [5.0, 2.0]]);
+        let mut fields = IntensityFields::<f64>::new(2, 1);
+        let mut sums = [0.0; 2];
+        for step in 0..3 {
+            fields.advance(&pressure[step], &[velocity[step].to_vec()], step == 2);
+            sums.iter_mut().zip(&fields.products[0]).for_each(|(sum, product)| *sum += product);
         }
-        output.write_reduced(&self.layout, &self.block, &values)?;
-        output.finish(solver.step(), attributes)?;
-        Ok(report)
-    }
-
-    fn whole_place(&self, name: String) -> ArrayPlace {
-        let shape = [2, 1, 0].map(|at| self.block.points[at] as u64);
-        ArrayPlace {
-            name,
-            shape: shape.into(),
-            start: self.block.start().into(),
-            count: self.block.shape().into(),
-        }
-    }
-
-    /// The state of the reductions, for a checkpoint: the same arrays on all ranks. Collective.
-    pub fn state(&self, world: &Comm) -> Result<Vec<SavedArray<T>>> {
-        let mut arrays = Vec::new();
-        let wide = |values: &[T]| values.iter().map(|value| value.wide()).collect::<Vec<f64>>();
-        for (quantity, reduction) in self.quantities.iter().zip(&self.reductions) {
-            let Some(reduction) = reduction else { continue };
-            let name = &quantity.name;
-            let values = match &reduction.values {
-                Accumulated::Extreme(values) if quantity.whole => {
-                    arrays.push((self.whole_place(name.clone()), SavedValues::Field(values.clone())));
-                    continue;
-                }
-                Accumulated::Extreme(values) => wide(values),
-                Accumulated::Sum(sums) => sums.clone(),
-            };
-            let mut add = |name: &str, values: &[f64]| -> Result<()> {
-                let blocks = to_blocks(world, &self.layout, name, values)?;
-                arrays.extend(blocks.into_iter().map(|(place, values)| (place, SavedValues::Wide(values))));
-                Ok(())
-            };
-            add(name, &values)?;
-            if let Some([pressure, velocity]) = &reduction.previous {
-                add(&format!("{name}.pressure"), &wide(pressure))?;
-                add(&format!("{name}.velocity"), &wide(velocity))?;
-            }
-        }
-        Ok(arrays)
-    }
-
-    /// Continues with the reductions of a checkpoint. Collective.
-    pub fn restore(&mut self, saved: &dyn SavedArrays<T>) -> Result<()> {
-        let layout = &self.layout;
-        let masked = |name: &str| -> Result<Vec<f64>> {
-            let places = mask_places(layout, name);
-            let blocks = places.iter().map(|place| saved.wide(place)).collect::<Result<Vec<_>>>()?;
-            Ok(from_blocks(layout, &blocks, &places))
-        };
-        let narrow = |values: Vec<f64>| values.into_iter().map(T::of).collect::<Vec<T>>();
-        let whole: Vec<ArrayPlace> =
-            self.quantities.iter().map(|quantity| self.whole_place(quantity.name.clone())).collect();
-        for ((quantity, reduction), place) in self.quantities.iter().zip(&mut self.reductions).zip(&whole) {
-            let Some(reduction) = reduction else { continue };
-            let name = &quantity.name;
-            match &mut reduction.values {
-                Accumulated::Extreme(values) if quantity.whole => *values = saved.field(place)?,
-                Accumulated::Extreme(values) => *values = narrow(masked(name)?),
-                Accumulated::Sum(sums) => *sums = masked(name)?,
-            }
-            if let Some(previous) = &mut reduction.previous {
-                *previous = [
-                    narrow(masked(&format!("{name}.pressure"))?),
-                    narrow(masked(&format!("{name}.velocity"))?),
-                ];
-            }
-            reduction.continue_after(self.samples);
-        }
-        Ok(())
+        // 2 · (1 + 3)/2 + 3 · (3 + 5)/2 − 4 · 5
+        assert_eq!(sums, [4.0 + 12.0 - 20.0, 0.0 + 0.25 + 4.0]);
     }
 }

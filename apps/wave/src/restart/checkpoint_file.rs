@@ -8,15 +8,19 @@ use anyhow::{Context, Result, ensure};
 use aqueduct::comm::Comm;
 use aqueduct::formats::Selection;
 use aqueduct::hdf5::{Hdf5Attribute, Hdf5CreateOptions, Hdf5DatasetOptions, Hdf5File, Hdf5OpenOptions};
-use aqueduct::object::Object;
+use aqueduct::object::{decode_all, encode_all};
+use aqueduct::stream::ResumeState;
 
+use super::saved_run::{FieldPlace, RunState, SavedArrays};
 use super::{CheckpointKind, FileInterval};
-use crate::output::saved_array::{ArrayPlace, SavedArray, SavedArrays, SavedValues};
 use crate::scenario::input_writer::attributes;
 use crate::transform::real::Real;
 
 /// The attribute with the hash of the run.
 const FINGERPRINT: &str = "aqueduct_fingerprint";
+/// The states of the output of all ranks, one after another, and the bytes of each.
+const OUTPUT: &str = "/aqueduct/output";
+const OUTPUT_SIZES: &str = "/aqueduct/output_sizes";
 
 /// A checkpoint file and when it is written.
 pub(super) struct KwaveCheckpoint {
@@ -28,52 +32,73 @@ pub(super) struct KwaveCheckpoint {
 }
 
 /// A checkpoint file that is read.
-pub(super) struct OpenCheckpoint(Hdf5File);
+pub(super) struct OpenCheckpoint {
+    file: Hdf5File,
+    rank: usize,
+    ranks: usize,
+}
 
-/// The path of an array: the fields are in the root, where k-Wave has them.
-fn path(place: &ArrayPlace) -> String {
+/// The path of a field, where k-Wave has it.
+fn path(place: &FieldPlace) -> String {
     let name = match place.name.as_str() {
         "ux" => "ux_sgx",
         "uy" => "uy_sgy",
         "uz" => "uz_sgz",
-        name @ ("p" | "rhox" | "rhoy" | "rhoz") => name,
-        other => return format!("/aqueduct/{other}"),
+        name => name,
     };
     format!("/{name}")
 }
 
-fn selection(place: &ArrayPlace) -> Selection {
+fn selection(place: &FieldPlace) -> Selection {
     Selection::block(place.start.clone(), place.count.clone())
 }
 
+fn range(start: u64, end: u64) -> Selection {
+    Selection::block([start], [end - start])
+}
+
 impl OpenCheckpoint {
-    fn read<T: Object>(&self, place: &ArrayPlace) -> Result<Vec<T>> {
-        let id = self.0.dataset(&path(place))?;
-        let found = &self.0.describe(id)?.shape;
-        let name = self.0.name();
+    /// The number of steps that were made.
+    pub(super) fn step(&self) -> Result<u64> {
+        let id = self.file.dataset("/t_index")?;
+        Ok(self.file.at(id, [0..1, 0..1, 0..1]).all().read_vec::<u64>()?[0])
+    }
+}
+
+impl<T: Real> SavedArrays<T> for OpenCheckpoint {
+    fn field(&self, place: &FieldPlace) -> Result<Vec<T>> {
+        let id = self.file.dataset(&path(place))?;
+        let found = &self.file.describe(id)?.shape;
+        let name = self.file.name();
         ensure!(
             *found == place.shape,
             "{name}: dataset {} has the shape {found:?}, not {:?}",
             path(place),
             place.shape
         );
-        Ok(self.0.at(id, selection(place)).all().read_vec()?)
+        Ok(self.file.at(id, selection(place)).all().read_vec()?)
     }
 
-    /// The number of steps that were made.
-    pub(super) fn step(&self) -> Result<u64> {
-        let id = self.0.dataset("/t_index")?;
-        Ok(self.0.at(id, [0..1, 0..1, 0..1]).all().read_vec::<u64>()?[0])
-    }
-}
-
-impl<T: Real> SavedArrays<T> for OpenCheckpoint {
-    fn field(&self, place: &ArrayPlace) -> Result<Vec<T>> {
-        self.read(place)
-    }
-
-    fn wide(&self, place: &ArrayPlace) -> Result<Vec<f64>> {
-        self.read(place)
+    fn output(&self) -> Result<Vec<ResumeState>> {
+        let Ok(sizes) = self.file.dataset(OUTPUT_SIZES) else { return Ok(Vec::new()) };
+        let sizes: Vec<u64> = self.file.at(sizes, Selection::whole()).all().read_vec()?;
+        let bytes = self.file.dataset(OUTPUT)?;
+        let total = self.file.describe(bytes)?.shape.iter().product::<u64>();
+        let damaged = || format!("{}: the state of the output is damaged", self.file.name());
+        let sum = sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size));
+        ensure!(sum == Some(total), damaged());
+        let (mut states, mut end) = (Vec::new(), 0);
+        // All ranks read as often.
+        for round in sizes.chunks(self.ranks) {
+            let start = end + round.iter().take(self.rank).sum::<u64>();
+            let mine = round.get(self.rank).copied().unwrap_or(0);
+            end += round.iter().sum::<u64>();
+            let encoded: Vec<u8> = self.file.at(bytes, range(start, start + mine)).all().read_vec()?;
+            if mine > 0 {
+                states.extend(decode_all::<ResumeState>(&encoded, 1).with_context(damaged)?);
+            }
+        }
+        Ok(states)
     }
 }
 
@@ -108,7 +133,7 @@ impl KwaveCheckpoint {
             attribute(FINGERPRINT) == Some(format!("{:016x}", self.fingerprint)),
             "{name}: the checkpoint belongs to another simulation: another input, number of steps, precision, or other stored quantities"
         );
-        let found = OpenCheckpoint(file);
+        let found = OpenCheckpoint { file, rank: world.rank(), ranks: world.size() };
         self.first = found.step()?;
         Ok(Some(found))
     }
@@ -125,20 +150,17 @@ impl KwaveCheckpoint {
     }
 
     /// Writes the file beside the one before, and replaces that. Collective.
-    pub(super) fn save<T: Real>(
-        &self,
-        world: &Comm,
-        step: u64,
-        fields: &[(ArrayPlace, &[T])],
-        state: &[SavedArray<T>],
-    ) -> Result<()> {
+    pub(super) fn save<T: Real>(&self, world: &Comm, state: &RunState<'_, T>) -> Result<()> {
         let beside = format!("{}.new", self.file);
         let mut file = Hdf5CreateOptions::new().replace().create(world, &beside)?;
-        let shape = &fields[0].0.shape;
-        let numbers = [("/Nx", shape[2]), ("/Ny", shape[1]), ("/Nz", shape[0]), ("/t_index", step)];
+        let shape = &state.fields[0].0.shape;
+        let numbers = [("/Nx", shape[2]), ("/Ny", shape[1]), ("/Nz", shape[0]), ("/t_index", state.step)];
         let fingerprint = format!("{:016x}", self.fingerprint);
         let date = world.broadcast_vec(0, crate::report::creation_date().into_bytes())?;
-        let (numbers_ids, field_ids, state_ids) = file.define(|file| {
+        let output = state.output.as_ref().map(|output| encode_all(std::slice::from_ref(output)));
+        let sizes = world.allgather(&[output.as_ref().map_or(0, |bytes| bytes.len() as u64)])?;
+        let total: u64 = sizes.iter().sum();
+        let (number_ids, field_ids, output_ids) = file.define(|file| {
             for (name, text) in attributes("checkpoint", "checkpoint") {
                 let text =
                     if name == "creation_date" { String::from_utf8_lossy(&date).into_owned() } else { text };
@@ -147,28 +169,30 @@ impl KwaveCheckpoint {
             file.attribute("/", FINGERPRINT, Hdf5Attribute::fixed(fingerprint))?;
             let numbers = numbers.iter().map(|(path, _)| file.dataset::<u64>(path, &[1, 1, 1]));
             let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
-            let fields = fields
+            let fields = state
+                .fields
                 .iter()
-                .map(|(place, _)| file.dataset_with::<T>(&path(place), &place.shape, &storage(place)));
+                .map(|(place, _)| file.dataset_with::<T>(&path(place), &place.shape, &checked(&place.shape)));
             let fields = fields.collect::<Result<Vec<_>, _>>()?;
-            let state = state.iter().map(|(place, values)| match values {
-                SavedValues::Field(_) => file.dataset_with::<T>(&path(place), &place.shape, &storage(place)),
-                SavedValues::Wide(_) => file.dataset_with::<f64>(&path(place), &place.shape, &storage(place)),
-            });
-            Ok((numbers, fields, state.collect::<Result<Vec<_>, _>>()?))
+            let output = if total > 0 {
+                let sizes = file.dataset::<u64>(OUTPUT_SIZES, &[world.size() as u64])?;
+                Some((sizes, file.dataset_with::<u8>(OUTPUT, &[total], &checked(&[total]))?))
+            } else {
+                None
+            };
+            Ok((numbers, fields, output))
         })?;
         let mut queue = file.queue();
-        for (id, (_, value)) in numbers_ids.iter().zip(numbers.iter().filter(|_| world.rank() == 0)) {
+        for (id, (_, value)) in number_ids.iter().zip(numbers.iter().filter(|_| world.rank() == 0)) {
             queue.put(*id, [0..1, 0..1, 0..1], std::slice::from_ref(value));
         }
-        for (id, (place, values)) in field_ids.iter().zip(fields) {
+        for (id, (place, values)) in field_ids.iter().zip(&state.fields) {
             queue.put(*id, selection(place), values);
         }
-        for (id, (place, values)) in state_ids.iter().zip(state) {
-            match values {
-                SavedValues::Field(values) => queue.put(*id, selection(place), values),
-                SavedValues::Wide(values) => queue.put(*id, selection(place), values),
-            };
+        if let (Some((size_id, id)), Some(bytes)) = (output_ids, &output) {
+            let (rank, start) = (world.rank() as u64, sizes[..world.rank()].iter().sum());
+            queue.put(size_id, range(rank, rank + 1), &sizes[world.rank()..=world.rank()]);
+            queue.put(id, range(start, start + bytes.len() as u64), bytes);
         }
         queue.run_all()?;
         file.close()?;
@@ -196,11 +220,11 @@ fn sync_folder(file: &str) -> Result<()> {
 }
 
 /// In chunks of a plane with checksums, which every reader verifies.
-fn storage(place: &ArrayPlace) -> Hdf5DatasetOptions {
-    if place.shape.contains(&0) {
+fn checked(shape: &[u64]) -> Hdf5DatasetOptions {
+    if shape.contains(&0) {
         return Hdf5DatasetOptions::new();
     }
-    let mut chunk = place.shape.clone();
+    let mut chunk = shape.to_vec();
     chunk[0] = if chunk.len() == 1 { chunk[0].min(1 << 20) } else { 1 };
     Hdf5DatasetOptions::new().chunk(&chunk).checksum()
 }

@@ -5,10 +5,14 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use aqueduct::checkpoint::{ArrayBlock, Checkpoint, Generation, Interval, Retention, Store};
 use aqueduct::comm::Comm;
+use aqueduct::stream::{PendingFlush, ResumeState};
 
 use super::CheckpointKind;
-use crate::output::saved_array::{ArrayPlace, SavedArray, SavedArrays, SavedValues};
+use super::saved_run::{FieldPlace, RunState, SavedArrays};
 use crate::transform::real::Real;
+
+/// The states of the output, one of each rank.
+const OUTPUT: &str = "output";
 
 /// A folder of generations and its schedule.
 pub(super) struct GenerationFolder {
@@ -20,16 +24,16 @@ pub(super) struct GenerationFolder {
 }
 
 impl<T: Real> SavedArrays<T> for Generation {
-    fn field(&self, place: &ArrayPlace) -> Result<Vec<T>> {
+    fn field(&self, place: &FieldPlace) -> Result<Vec<T>> {
         Ok(self.array(&place.name, &block(place))?)
     }
 
-    fn wide(&self, place: &ArrayPlace) -> Result<Vec<f64>> {
-        Ok(self.array(&place.name, &block(place))?)
+    fn output(&self) -> Result<Vec<ResumeState>> {
+        Ok(if self.has(OUTPUT) { self.objects(OUTPUT)? } else { Vec::new() })
     }
 }
 
-fn block(place: &ArrayPlace) -> ArrayBlock {
+fn block(place: &FieldPlace) -> ArrayBlock {
     ArrayBlock::new(place.shape.clone(), place.start.clone(), place.count.clone())
 }
 
@@ -91,26 +95,22 @@ impl GenerationFolder {
         Ok(due[0] == 1)
     }
 
-    /// Writes a checkpoint while the run continues. Collective.
+    /// Writes a checkpoint while the run continues; it counts when the output is durable up to its step. Collective.
     pub(super) fn save<T: Real>(
         &mut self,
-        step: u64,
-        fields: &[(ArrayPlace, &[T])],
-        state: &[SavedArray<T>],
+        state: &RunState<'_, T>,
+        output: Option<PendingFlush>,
     ) -> Result<()> {
         let began = Instant::now();
-        let mut checkpoint = Checkpoint::new(step);
+        let mut checkpoint = Checkpoint::new(state.step);
         checkpoint.value("fingerprint", &self.fingerprint);
-        for (place, values) in fields {
+        for (place, values) in &state.fields {
             checkpoint.array(&place.name, &block(place), values);
         }
-        for (place, values) in state {
-            match values {
-                SavedValues::Field(values) => checkpoint.array(&place.name, &block(place), values),
-                SavedValues::Wide(values) => checkpoint.array(&place.name, &block(place), values),
-            };
+        if let Some(output) = &state.output {
+            checkpoint.objects(OUTPUT, std::slice::from_ref(output));
         }
-        self.store.start(checkpoint)?;
+        self.store.start_after(checkpoint, || output.map_or(Ok(()), PendingFlush::wait))?;
         self.interval.cost(began.elapsed());
         self.since = Instant::now();
         Ok(())

@@ -6,10 +6,9 @@ use aqueduct::comm::Comm;
 use super::CheckpointRule;
 use super::checkpoint_file::KwaveCheckpoint;
 use super::checkpoint_store::GenerationFolder;
-use crate::grid::field_block::FieldBlock;
+use super::saved_run::{RunState, SavedArrays, SavedRun};
 use crate::output::recorder::SampleRecorder;
-use crate::output::saved_array::{ArrayPlace, SavedArrays};
-use crate::solver::time_step::{WaveFields, WaveSolver};
+use crate::solver::time_step::WaveSolver;
 use crate::transform::real::Real;
 
 /// Where checkpoints go.
@@ -23,33 +22,6 @@ pub struct WaveCheckpointer {
     target: CheckpointTarget,
     resume: bool,
     required: bool,
-}
-
-/// A checkpoint that a run continues from: the number of steps that were made, and its arrays.
-pub struct SavedRun<T> {
-    /// Steps that were made.
-    pub step: u64,
-    /// The arrays.
-    pub arrays: Box<dyn SavedArrays<T>>,
-}
-
-const DIRECTIONS: [&str; 3] = ["x", "y", "z"];
-
-fn place(block: &FieldBlock, name: String) -> ArrayPlace {
-    let shape = [2, 1, 0].map(|at| block.points[at] as u64);
-    ArrayPlace { name, shape: shape.into(), start: block.start().into(), count: block.shape().into() }
-}
-
-/// The fields with their places.
-fn saved_fields<'f, T>(block: &FieldBlock, fields: &'f WaveFields<T>) -> Vec<(ArrayPlace, &'f [T])> {
-    let mut list = vec![(place(block, "p".into()), fields.pressure.as_slice())];
-    for (kind, parts) in [("u", &fields.velocity), ("rho", &fields.density)] {
-        let named = DIRECTIONS.iter().zip(parts);
-        list.extend(
-            named.map(|(direction, values)| (place(block, format!("{kind}{direction}")), values.as_slice())),
-        );
-    }
-    list
 }
 
 impl WaveCheckpointer {
@@ -79,33 +51,40 @@ impl WaveCheckpointer {
         })
     }
 
-    /// Writes a checkpoint if one is due; whether the run ends with it. Collective.
+    /// Whether the run ends with a checkpoint after this step. Collective.
+    pub fn ends_run(&self, world: &Comm, step: u64) -> Result<bool> {
+        match &self.target {
+            CheckpointTarget::Folder(_) => Ok(false),
+            CheckpointTarget::File(file) => file.is_due(world, step),
+        }
+    }
+
+    /// Writes a checkpoint if one is due in this step, or if the run `ends` with it. Collective.
     pub fn step<T: Real>(
         &mut self,
         world: &Comm,
         solver: &WaveSolver<T>,
         recorder: Option<&mut SampleRecorder<T>>,
-    ) -> Result<bool> {
+        ends: bool,
+    ) -> Result<()> {
         let step = solver.step();
-        let due = match &self.target {
-            CheckpointTarget::Folder(folder) => folder.is_due(world, step)?,
-            CheckpointTarget::File(file) => file.is_due(world, step)?,
+        let state = |recorder: Option<&SampleRecorder<T>>| {
+            let output = recorder.map(SampleRecorder::state).transpose()?;
+            Ok::<_, anyhow::Error>(RunState::new(step, solver.block(), &solver.fields, output))
         };
-        if !due {
-            return Ok(false);
-        }
-        // The output has all samples up to this step before the checkpoint is committed.
-        let state = match recorder {
-            Some(recorder) => {
-                recorder.flush()?;
-                recorder.state(world)?
-            }
-            None => Vec::new(),
-        };
-        let fields = saved_fields(solver.block(), &solver.fields);
         match &mut self.target {
-            CheckpointTarget::Folder(folder) => folder.save(step, &fields, &state).map(|()| false),
-            CheckpointTarget::File(file) => file.save(world, step, &fields, &state).map(|()| true),
+            CheckpointTarget::Folder(folder) if folder.is_due(world, step)? => {
+                let mut recorder = recorder;
+                let flush = recorder.as_mut().map(|recorder| recorder.start_flush()).transpose()?;
+                folder.save(&state(recorder.as_deref())?, flush)
+            }
+            CheckpointTarget::File(file) if ends => {
+                let mut recorder = recorder;
+                // The output has all samples up to this step before the checkpoint counts.
+                recorder.as_mut().map_or(Ok(()), |recorder| recorder.flush())?;
+                file.save(world, &state(recorder.as_deref())?)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -116,22 +95,5 @@ impl WaveCheckpointer {
             CheckpointTarget::File(file) if is_last => file.remove(world),
             CheckpointTarget::File(_) => Ok(()),
         }
-    }
-}
-
-impl<T: Real> SavedRun<T> {
-    /// Sets the fields of a simulation. Collective.
-    pub fn restore(&self, solver: &mut WaveSolver<T>) -> Result<()> {
-        let block = solver.block().clone();
-        let read = |name: String| self.arrays.field(&place(&block, name));
-        let directions = DIRECTIONS.iter().take(solver.fields.velocity.len());
-        solver.fields.pressure = read("p".into())?;
-        let velocity =
-            directions.clone().map(|direction| read(format!("u{direction}"))).collect::<Result<Vec<_>>>()?;
-        solver.fields.velocity = velocity;
-        solver.fields.density =
-            directions.map(|direction| read(format!("rho{direction}"))).collect::<Result<Vec<_>>>()?;
-        solver.continue_from(self.step);
-        Ok(())
     }
 }

@@ -5,8 +5,8 @@ use aqueduct::comm::{Comm, Op};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::grid::field_block::FieldBlock;
-use crate::output::kwave_output::SamplingPlan;
-use crate::problem::{BlockValues, MediumField, PointSource, WaveProblem};
+use crate::output::quantity_streams::SamplingPlan;
+use crate::problem::{BlockValues, MediumField, PointSource, SensorMask, WaveProblem};
 
 /// The sum of the hashes of the rows of a field; the number of a row in the grid is its seed.
 fn rows<T: bytemuck::Pod>(block: &FieldBlock, values: &[T], salt: u64) -> u64 {
@@ -32,12 +32,25 @@ fn source(block: &FieldBlock, source: &PointSource, salt: u64) -> u64 {
     source.points.iter().enumerate().map(hash).fold(0, u64::wrapping_add)
 }
 
+/// The sum of the hashes of the points of a sensor on this rank, and what all ranks know of it.
+fn sensor(block: &FieldBlock, mask: &SensorMask) -> (u64, String) {
+    match mask {
+        SensorMask::Points { count, mine } => {
+            let hash = |position: u64, local: usize| {
+                xxh3_64_with_seed(&(block.global(local) as u64).to_le_bytes(), position)
+            };
+            let sum = mine.iter().map(|point| hash(point.position, point.local)).fold(0, u64::wrapping_add);
+            (sum, count.to_string())
+        }
+        SensorMask::Boxes(boxes) => (0, format!("{boxes:?}")),
+    }
+}
+
 /// The hash of a run. Collective.
 pub fn fingerprint(
     world: &Comm,
     problem: &WaveProblem,
     plan: Option<&SamplingPlan>,
-    first_sample: u64,
     width: usize,
 ) -> Result<u64> {
     let (block, medium, sources) = (&problem.block, &problem.medium, &problem.sources);
@@ -68,13 +81,17 @@ pub fn fingerprint(
         points.for_each(|(point, delay)| {
             add(xxh3_64_with_seed(&(*delay as u64).to_le_bytes(), block.global(*point) as u64));
         });
-        uniform.push(xxh3_64(bytemuck::cast_slice(&transducer.signal)));
+        uniform.extend([transducer.steps, xxh3_64(bytemuck::cast_slice(&transducer.signal))]);
     }
+    let (points, mask) = sensor(block, &problem.sensor);
+    add(points);
     let parts = world.allreduce_one(Op::Sum, sum)?;
-    let stored = plan.map_or_else(String::new, |plan| format!("{:?}", plan.quantities));
+    let stored = plan.map_or_else(String::new, |plan| {
+        format!("{:?} {} {} {}", plan.quantities, plan.first_step, plan.compression, plan.copy_mask)
+    });
     let law = medium.absorption.as_ref().map(|law| (law.power, law.stokes));
     let header = format!(
-        "{:?} {} {} {} {:?} {law:?} {uniform:?} {parts} {stored} {first_sample} {width}",
+        "{:?} {} {} {} {:?} {law:?} {uniform:?} {parts} {mask} {stored} {width}",
         problem.grid, problem.steps, problem.dt, problem.reference_speed, problem.pml
     );
     Ok(xxh3_64(header.as_bytes()))

@@ -214,7 +214,16 @@ impl Scenario {
         let corrected = self.pressure.is_some() && self.options.corrected;
         // The initial pressure is known in double precision.
         let initial = if self.pressure.is_none() { 2 } else { 0 };
-        MemoryNeed { properties, absorbing: tissue, corrected, initial }
+        let sources = self.pressure.as_ref().map_or(0, |source| 8 * source.points.len() as u64);
+        let (sampled, listed) = match &self.sensor {
+            ListedSensor::Points(points) => (points.len(), true),
+            ListedSensor::Boxes(boxes) => (
+                boxes.iter().map(|ranges| ranges.iter().map(ExactSizeIterator::len).product::<usize>()).sum(),
+                false,
+            ),
+        };
+        let sampled = sampled as u64;
+        MemoryNeed { properties, absorbing: tissue, corrected, initial, sources, sampled, listed }
     }
 
     /// The part of this rank.

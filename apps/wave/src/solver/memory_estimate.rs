@@ -15,6 +15,12 @@ pub struct MemoryNeed {
     pub corrected: bool,
     /// Fields that are read, and dropped after the first step.
     pub initial: u64,
+    /// Bytes of the sources at points, of all ranks.
+    pub sources: u64,
+    /// Sampled points of all ranks; with those of overlapping boxes.
+    pub sampled: u64,
+    /// Whether the points are a list.
+    pub listed: bool,
 }
 
 impl MemoryNeed {
@@ -33,5 +39,12 @@ impl MemoryNeed {
         (fields * points + operators * half) * width
             + transform_memory::<T>(grid, decomposition, rank)
             + input
+            + Self::share(self.sources, points, grid)
+    }
+
+    /// The part of a rank with this number of points of what all ranks have.
+    pub fn share(all: u64, points: u64, grid: &WaveGrid) -> u64 {
+        let share = (u128::from(all) * u128::from(points)).div_ceil(grid.volume() as u128);
+        share.min(1 << 48) as u64
     }
 }

@@ -2,10 +2,11 @@
 
 use aqueduct::comm::Plain;
 use aqueduct::object::Object;
+use aqueduct::stream::StreamValue;
 use rustfft::FftNum;
 
 /// A floating-point type in which fields are computed.
-pub trait Real: FftNum + Plain + PartialOrd + Object {
+pub trait Real: FftNum + Plain + PartialOrd + Object + StreamValue {
     /// The nearest value.
     fn of(value: f64) -> Self;
 
