@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use aqueduct_testkit::external_tools::{output_of, python};
 use aqueduct_testkit::rng::SeededRng;
 
 fn wave(folder: &Path, words: &[&str]) -> Output {
@@ -109,4 +110,36 @@ fn mutated_inputs_are_errors_or_run_but_never_crash() {
         assert!(matches!(output.status.code(), Some(0 | 1)), "{:?}: {errors}", output.status);
         assert!(!errors.contains("panicked"), "{errors}");
     }
+}
+
+/// A table of files that are invalid in one place: each is refused with the dataset and the reason.
+#[test]
+fn invalid_inputs_are_refused_with_dataset_and_reason() {
+    let Some(python) = python("h5py") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(python);
+    command.args(["-W", "ignore", "tests/programs/hostile_inputs.py", env!("CARGO_BIN_EXE_wave")]);
+    println!("{}", output_of(command.arg(folder.path()).env("AQUEDUCT_MPI", "none")));
+}
+
+#[test]
+fn outputs_are_compared_by_the_aqueduct_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = |name: &str, steps: &str| {
+        let words = ["--grid", "16", "--steps", steps, "-o", name, "--verbose", "0"];
+        assert!(wave(folder.path(), &words).status.success());
+    };
+    make("one.h5", "9");
+    make("same.h5", "9");
+    make("other.h5", "8");
+    let beside = Path::new(env!("CARGO_BIN_EXE_wave")).with_file_name("aqueduct");
+    if !beside.exists() {
+        println!("skipped: aqueduct is not beside wave");
+        return;
+    }
+    let verify = |file: &str| wave(folder.path(), &["verify", file, "--against", "one.h5"]);
+    let same = verify("same.h5");
+    assert!(same.status.success(), "{}", String::from_utf8_lossy(&same.stderr));
+    assert!(String::from_utf8_lossy(&same.stdout).contains("no differences"));
+    assert_eq!(verify("other.h5").status.code(), Some(1));
 }

@@ -11,6 +11,7 @@ WAVE, FOLDER = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
 P = ["--p_raw", "--p_rms", "--p_max", "--p_min", "--p_max_all", "--p_min_all", "--p_final"]
 U = ["--u_raw", "--u_rms", "--u_max", "--u_min", "--u_max_all", "--u_min_all", "--u_final", "--u_non_staggered_raw"]
+I = ["--I_avg"]
 # (precision, bound relative to the maximum)
 BOUNDS = {"double": 1e-6, "single": 5e-6}
 
@@ -141,9 +142,9 @@ def cases():
         return name, options
 
     c = new("p0", (16, 12, 10)); c.medium(False); c.losses(0); c.pml((3, 2, 2)); c.initial(); c.mask(20)
-    yield done(c, "p0", P + U + ["--copy_sensor_mask"])
+    yield done(c, "p0", P + U + I + ["--copy_sensor_mask"])
     c = new("p0_full", (18, 15, 14)); c.medium(True, chunks=(7, 5, 9), compression="gzip"); c.losses(1, 1.5, 1, True); c.pml((3, 2, 0)); c.initial(1e6); c.boxes(3)
-    yield done(c, "p0_full", P + U + ["-s", "5"])
+    yield done(c, "p0_full", P + U + I + ["-s", "5"])
     c = new("stokes", (13, 11, 7)); c.medium(True); c.losses(2, 2.0, 0, True); c.pml((2, 0, 1)); c.initial(); c.mask(9)
     yield done(c, "stokes", P + U)
     for mode in (0, 1, 2):
@@ -154,7 +155,7 @@ def cases():
         c.source("u", mode, 15, 8, not many, ("ux", "uz") if mode == 1 else ("ux", "uy", "uz"), 0.01); c.mask(12)
         yield done(c, f"u_source_{mode}", P + U)
     c = new("plane", (24, 21, 1), 40); c.medium(True); c.losses(1, 1.9, 1); c.pml((4, 3)); c.initial(); c.source("p", 2, 30, 5, True); c.mask(30)
-    yield done(c, "plane", P + U)
+    yield done(c, "plane", P + U + I)
     c = new("plane_u", (17, 16, 1), 30); c.medium(False); c.losses(0); c.pml((0, 3)); c.source("u", 2, 30, 5, False, ("ux", "uy"), 0.01); c.boxes(2)
     yield done(c, "plane_u", P + U)
     c = new("transducer", (12, 14, 8)); c.medium(False); c.losses(0); c.pml((2, 2, 1)); c.transducer(16, 9); c.mask(8)
@@ -178,10 +179,24 @@ def run(command):
     assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
 
 
+def intensities(reference):
+    """The mean of p(t) (u(t - 1/2) + u(t + 1/2)) / 2 of the oracle's samples, with u(t - 1/2) for the last one."""
+    found = {}
+    for key, u in reference.items():
+        name, _, box = key.partition("/")
+        if name.endswith("_non_staggered"):
+            p = reference["p" + key[len(name):]].astype("f8")
+            u, axis = u.astype("f8"), 0 if box else 1
+            after = np.concatenate([np.delete(u, 0, axis), np.take(u, [-1], axis)], axis)
+            mean = (p * (u + after) / 2).mean(axis, keepdims=not box)
+            found[f"I{name[1]}_avg" + key[len(name):]] = mean.astype("f4")
+    return found
+
+
 def compare(name, reference, path, bound):
     found, worst = datasets(path), (0.0, "")
     assert set(found) == set(reference), f"{name}: {set(found) ^ set(reference)}"
-    scale = {kind: max([np.abs(v).max() for n, v in reference.items() if n.startswith(kind) and v.dtype.kind == "f" and v.size and is_field(n)] + [0]) for kind in "pu"}
+    scale = {kind: max([np.abs(v).max() for n, v in reference.items() if n.startswith(kind) and v.dtype.kind == "f" and v.size and is_field(n)] + [0]) for kind in "puI"}
     for key, wanted in reference.items():
         have = found[key]
         assert have.shape == wanted.shape and have.dtype == wanted.dtype, f"{name}: {key} {have.shape} {wanted.shape}"
@@ -198,15 +213,17 @@ def is_field(name):
     return name.split("/")[0] in FIELDS
 
 
-FIELDS = {f"{q}{s}" for q in ("p", "ux", "uy", "uz") for s in ("", "_rms", "_max", "_min", "_max_all", "_min_all", "_final", "_non_staggered")}
+FIELDS = {"Ix_avg", "Iy_avg", "Iz_avg"} | {f"{q}{s}" for q in ("p", "ux", "uy", "uz") for s in ("", "_rms", "_max", "_min", "_max_all", "_min_all", "_final", "_non_staggered")}
 chosen = sys.argv[3:]
 for number, (name, options) in enumerate(cases()):
     if chosen and name not in chosen:
         continue
     source, reference = f"{FOLDER}/{name}.h5", f"{FOLDER}/{name}_reference.h5"
-    oracle_options = [o for i, o in enumerate(options) if o != "-c" and (i == 0 or options[i - 1] != "-c")]
+    oracle_options = [o for i, o in enumerate(options) if o not in ["-c"] + I and (i == 0 or options[i - 1] != "-c")]
     run([sys.executable, f"{HERE}/wave_oracle.py", "-i", source, "-o", reference] + oracle_options)
     wanted = datasets(reference)
+    if "--I_avg" in options:
+        wanted |= intensities(wanted)
     line = []
     for precision, bound in BOUNDS.items():
         first = None
