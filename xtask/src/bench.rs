@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::shell::{cargo, run};
-use crate::{mpiio, packages};
+use crate::{mpiio, packages, wheels};
 
 /// Runs a benchmark with its arguments. Without a name, or with `--list`, prints them all.
 pub(crate) fn start(words: &[&str]) -> Result<()> {
@@ -20,5 +20,12 @@ pub(crate) fn start(words: &[&str]) -> Result<()> {
         run(&mut cargo(&["build", "--release", "--quiet", "--package", "aqueduct-motif"]))?;
     }
     let mut command = cargo(&["run", "--release", "--quiet", "--package", "aqueduct-bench"]);
+    if name == "wave" {
+        run(&mut cargo(&["build", "--release", "--quiet", "--package", "aqueduct-wave"]))?;
+        match wheels::kwave() {
+            Ok(folder) => _ = command.env(wheels::KWAVE_VARIABLE, folder),
+            Err(error) => eprintln!("{error:#}; its rows are n/a"),
+        }
+    }
     run(command.arg("--").args(words))
 }

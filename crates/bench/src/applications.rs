@@ -2,3 +2,5 @@
 
 pub(crate) mod motif;
 mod speedup_plot;
+pub(crate) mod wave;
+mod wave_plot;

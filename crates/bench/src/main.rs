@@ -74,6 +74,11 @@ const BENCHMARKS: [Benchmark; 11] = [
         run: applications::motif::run,
     },
     Benchmark {
+        name: "wave",
+        summary: "ultrasound: speed, and output in each mode [speed|sizes|slice|boxes|points|drain|buffers|group|checkpoint]… [--quick|--large]",
+        run: applications::wave::run,
+    },
+    Benchmark {
         name: "messages",
         summary: "messages of objects against derived datatypes of MPI",
         run: messages::run,
