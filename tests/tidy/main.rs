@@ -53,6 +53,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/patterns", &["aqueduct"]),
     ("crates/cli", &["aqueduct", "aqueduct-patterns"]),
     ("crates/bench", &["aqueduct", "aqueduct-patterns"]),
+    ("crates/cli", &["aqueduct"]),
+    ("crates/bench", &["aqueduct", "aqueduct-wave"]),
     ("apps/fmm", &["aqueduct"]),
     ("crates/decomposition", &[]),
     ("apps/md", &["aqueduct", "aqueduct-decomposition"]),
