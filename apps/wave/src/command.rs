@@ -420,10 +420,7 @@ fn run_served(world: &Comm, arguments: &WaveArguments, settings: &WaveSettings) 
         None => stream::split_io_servers_per_node(world)?,
     };
     match role {
-        Role::Server(server) => {
-            server.serve_into(open_target)?;
-            Ok(())
-        }
+        Role::Server(server) => Ok(server.serve_into(open_target).map(drop)?),
         Role::Compute(group) => {
             let stream = settings.recording.stream.clone().served_by(&group);
             let recording = RecordingOptions { stream, served: true };

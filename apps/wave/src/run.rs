@@ -160,10 +160,7 @@ pub fn run<T: Real>(world: &Comm, settings: &WaveSettings) -> Result<WaveSummary
     if let Some(report) = written.filter(|_| shown) {
         print_line(&format!("output: {report}"));
     }
-    if let Some(prefix) = &settings.pictures {
-        let pressure: Vec<f32> = solver.fields.pressure.iter().map(|value| value.stored()).collect();
-        write_pictures(world, prefix, &problem.block, &pressure)?;
-    }
+    draw(world, settings, &problem, &solver)?;
     times.storing = storing.elapsed();
     let exact_error = exact.finish(world)?;
     Ok(WaveSummary {
@@ -173,6 +170,18 @@ pub fn run<T: Real>(world: &Comm, settings: &WaveSettings) -> Result<WaveSummary
         times,
         exact_error,
     })
+}
+
+/// Draws the last pressure, if pictures are wanted. Collective.
+fn draw<T: Real>(
+    world: &Comm,
+    settings: &WaveSettings,
+    problem: &WaveProblem,
+    solver: &WaveSolver<T>,
+) -> Result<()> {
+    let Some(prefix) = &settings.pictures else { return Ok(()) };
+    let pressure: Vec<f32> = solver.fields.pressure.iter().map(|value| value.stored()).collect();
+    write_pictures(world, prefix, &problem.block, &pressure)
 }
 
 /// The hash of a run, which its checkpoints have. Collective.

@@ -22,7 +22,7 @@ struct Benchmark {
     run: fn(&[&str]) -> Result<()>,
 }
 
-const BENCHMARKS: [Benchmark; 11] = [
+const BENCHMARKS: [Benchmark; 12] = [
     Benchmark {
         name: "foundations",
         summary: "devices and collective calls against system calls and memcpy",

@@ -31,7 +31,7 @@ struct OutputCase {
 }
 
 /// The seconds of a case, as medians: in each mode.
-struct CaseTimes {
+struct OutputTimes {
     seconds: Vec<f64>,
     /// Of the blocking mode: computing, and writing.
     computing: f64,
@@ -54,7 +54,7 @@ impl WaveBench<'_> {
     }
 
     /// Runs a case in all modes, in turn; the files of all modes have the same bytes.
-    fn modes(&self, case: &OutputCase, device: &str) -> Result<CaseTimes> {
+    fn modes(&self, case: &OutputCase, device: &str) -> Result<OutputTimes> {
         let mut runs = vec![Vec::new(); MODES.len()];
         for _ in 0..self.rounds {
             for (mode, runs) in MODES.iter().zip(&mut runs) {
@@ -68,7 +68,7 @@ impl WaveBench<'_> {
         let of = |runs: &[WaveRun], value: fn(&WaveRun) -> f64| {
             median(&runs.iter().map(value).collect::<Vec<_>>()).unwrap_or(f64::NAN)
         };
-        Ok(CaseTimes {
+        Ok(OutputTimes {
             seconds: runs.iter().map(|runs| of(runs, |run| run.seconds)).collect(),
             computing: of(&runs[0], |run| run.computing()),
             writing: of(&runs[0], |run| run.seconds - run.computing()),
@@ -81,7 +81,7 @@ impl WaveBench<'_> {
         (name, title, axis): (&str, &str, &str),
         cases: &[OutputCase],
         device: impl Fn(&OutputCase) -> String,
-        mut check: impl FnMut(&OutputCase, &CaseTimes),
+        mut check: impl FnMut(&OutputCase, &OutputTimes),
     ) -> Result<()> {
         let titles = ["", "computing", "blocking", "thread", "leaders", "auto", "auto × blocking"];
         let mut text = TextTable::new(titles);
