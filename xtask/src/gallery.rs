@@ -1,5 +1,6 @@
 //! The plots and pictures of pages in `docs/images`: `cargo xtask gallery`.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -65,7 +66,8 @@ pub(crate) fn make() -> Result<()> {
     std::fs::create_dir_all(&images).with_context(|| format!("creating {}", images.display()))?;
     let aqueduct = |words: &[String]| {
         let mut command = Command::new(programs.join("aqueduct"));
-        command.args(words).current_dir(&work);
+        // The name that the page shows.
+        command.arg0("aqueduct").args(words).current_dir(&work);
         run(&mut command)
     };
     for (words, plots) in PLOTS {

@@ -8,6 +8,9 @@ const LEFT: f64 = 78.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 56.0;
+/// The same below many names, which are written obliquely.
+const BOTTOM_OF_MANY: f64 = 112.0;
+const MANY_NAMES: usize = 8;
 /// A legend line.
 const LEGEND_ROW: f64 = 17.0;
 
@@ -60,10 +63,11 @@ pub(in crate::bench) struct Plot {
     pub(in crate::bench) limits: Vec<(String, f64)>,
 }
 
-/// The ranges of the axes, as logarithms or places.
+/// The ranges of the axes, as logarithms or places, and where the horizontal axis is.
 struct PlotFrame {
     x: [f64; 2],
     y: [f64; 2],
+    bottom: f64,
 }
 
 impl PlotFrame {
@@ -73,7 +77,7 @@ impl PlotFrame {
 
     /// The place of a logarithm.
     fn y(&self, value: f64) -> f64 {
-        HEIGHT - BOTTOM - (value - self.y[0]) / (self.y[1] - self.y[0]) * (HEIGHT - TOP - BOTTOM)
+        self.bottom - (value - self.y[0]) / (self.y[1] - self.y[0]) * (self.bottom - TOP)
     }
 }
 
@@ -109,7 +113,7 @@ impl Plot {
                 PlotStyle::Bars => self.bars(&mut text, &frame, at),
             }
         }
-        self.legend(&mut text);
+        self.legend(&mut text, &frame);
         text + "</svg>\n"
     }
 
@@ -142,11 +146,12 @@ impl Plot {
                 [from, to.max(from + 1.0)]
             }
         };
-        Some(PlotFrame { x, y })
+        let is_crowded = matches!(&self.scale, PlotScale::Names(names) if names.len() > MANY_NAMES);
+        Some(PlotFrame { x, y, bottom: HEIGHT - if is_crowded { BOTTOM_OF_MANY } else { BOTTOM } })
     }
 
     fn axes(&self, text: &mut String, frame: &PlotFrame) {
-        let bottom = HEIGHT - BOTTOM;
+        let bottom = frame.bottom;
         for power in frame.y[0] as i32..=frame.y[1] as i32 {
             let y = frame.y(f64::from(power));
             let _ = writeln!(
@@ -164,7 +169,7 @@ impl Plot {
                 for (at, name) in names.iter().enumerate() {
                     let x = frame.x(at as f64);
                     // Many names are written obliquely.
-                    let turn = if names.len() > 8 {
+                    let turn = if names.len() > MANY_NAMES {
                         format!(
                             " transform=\"rotate(-28 {x:.1} {:.1})\" text-anchor=\"end\" font-size=\"10\"",
                             bottom + 14.0
@@ -214,7 +219,7 @@ impl Plot {
         for point in self.series[at].points.iter().filter(|point| point.low > 0.0) {
             let left = frame.x(point.x - 0.4 + width * at as f64);
             let right = frame.x(point.x - 0.4 + width * (at as f64 + 0.94));
-            let (top, bottom) = (frame.y(point.middle.log10()), HEIGHT - BOTTOM);
+            let (top, bottom) = (frame.y(point.middle.log10()), frame.bottom);
             let middle = f64::midpoint(left, right);
             let _ = writeln!(
                 text,
@@ -229,12 +234,12 @@ impl Plot {
         }
     }
 
-    fn legend(&self, text: &mut String) {
+    fn legend(&self, text: &mut String, frame: &PlotFrame) {
         let longest = self.series.iter().map(|series| series.label.chars().count()).max().unwrap_or(0);
         let (width, height) = (34.0 + 6.6 * longest as f64, LEGEND_ROW * self.series.len() as f64 + 8.0);
         // Rates grow with the size, and fall with it seldom.
         let (left, top) = match self.style {
-            PlotStyle::Lines => (WIDTH - RIGHT - width - 8.0, HEIGHT - BOTTOM - height - 8.0),
+            PlotStyle::Lines => (WIDTH - RIGHT - width - 8.0, frame.bottom - height - 8.0),
             PlotStyle::Bars => (WIDTH - RIGHT - width - 8.0, TOP + 8.0),
         };
         let _ = writeln!(
