@@ -81,7 +81,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// The modules that may hold `unsafe`, and why.
 const UNSAFE: &[(&str, &str)] = &[
-    ("crates/comm/src/background_thread.rs", "system calls that rustix lacks"),
+    ("crates/comm/src/scheduling/background_thread.rs", "system calls that rustix lacks"),
     ("crates/comm/src/launch/host_comm.rs", "a handle of the host program"),
     ("crates/comm/src/node/node_exchange.rs", "shared memory of a node"),
     ("crates/comm/src/node/shared_region.rs", "shared memory of a node"),
