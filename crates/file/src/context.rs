@@ -51,6 +51,8 @@ pub(crate) struct FileContext {
     pub(crate) comm: PooledComm,
     pub(crate) handle: Arc<dyn Handle>,
     pub(crate) capabilities: Capabilities,
+    /// All ranks have the file in one machine's page cache.
+    pub(crate) one_page_cache: bool,
     /// True if synced data survives a restart of the machine, on all ranks.
     pub(crate) persistent: bool,
     pub(crate) mode: Mode,
@@ -86,6 +88,7 @@ impl FileContext {
             comm,
             handle,
             capabilities,
+            one_page_cache: agreed.one_page_cache,
             persistent: agreed.persistent,
             mode,
             atomic: AtomicBool::new(false),

@@ -14,7 +14,9 @@ mod request;
 mod scope;
 
 pub use file::{File, Whence};
-pub use open_options::{OpenOptions, check_name, check_unclaimed, claim, delete, discard, path, prefix_kind};
+pub use open_options::{
+    OpenOptions, check_name, check_unclaimed, claim, delete, discard, path, prefix_kind, read,
+};
 pub use pfs::{Pfs, PfsMode};
 pub use request::{Count, Request, wait_all, wait_any, wait_some};
 pub use scope::Scope;

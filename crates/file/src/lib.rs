@@ -121,7 +121,7 @@ pub use handle::access::{self, Access, CollectiveAccess, Etypes, Split};
 pub use handle::array_access::{ArrayAccess, CollectiveArrayAccess};
 pub use handle::{
     Count, File, OpenOptions, Pfs, PfsMode, Request, Scope, Whence, check_name, check_unclaimed, claim,
-    delete, discard, path, prefix_kind, wait_all, wait_any, wait_some,
+    delete, discard, path, prefix_kind, read, wait_all, wait_any, wait_some,
 };
 pub use hints::{BufferOptions, Capacity, Hints, Info, Strategy, Toggle};
 #[cfg(feature = "ndarray")]

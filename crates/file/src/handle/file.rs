@@ -263,6 +263,22 @@ impl File {
         outcome
     }
 
+    /// For layers that combine a sync with collective calls of their own. Waits until the writes of this rank have reached the device, and fails if a sync
+    /// has failed before. True if a [sync of one rank](Self::sync_alone) then makes durable what all ranks have written, once all have called this:
+    /// they have the file in one machine's page cache. Not collective.
+    pub fn finish_writes(&self) -> Result<bool> {
+        self.wait_idle();
+        self.cx().check_not_poisoned("sync")?;
+        Ok(self.cx().one_page_cache && self.engine.buffer_status().is_none())
+    }
+
+    /// Makes durable what this rank has written, and what all have if [`finish_writes`](Self::finish_writes) says so. Not collective.
+    pub fn sync_alone(&self) -> Result<()> {
+        self.wait_idle();
+        let outcome = self.cx().check_not_poisoned("sync").and_then(|()| self.engine.make_durable("sync"));
+        outcome.inspect_err(|_| self.cx().poison())
+    }
+
     /// Moves the individual pointer; where it then is.
     #[doc(alias = "MPI_File_seek")]
     pub fn seek(&self, offset: i64, whence: Whence) -> Result<u64> {

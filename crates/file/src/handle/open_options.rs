@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aqueduct_comm::agreement::{agree_with_flags, differing_argument, first_differing_ranks, hash_of};
 use aqueduct_comm::{Comm, PooledComm};
 use aqueduct_device::{
-    self as device, Capabilities, DeviceOpenOptions, Handle, OpenedBy, PrefixKind, Registry,
+    self as device, Capabilities, DeviceOpenOptions, Handle, HandleExt, OpenedBy, PrefixKind, Registry,
 };
 
 use super::file::File;
@@ -429,6 +429,30 @@ pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     let name: OsString = name.as_ref().to_owned();
     let shown: Arc<str> = name.to_string_lossy().into();
     registry().delete(&name).map_err(|error| Error::device("delete", &shown, error))
+}
+
+/// Reads a whole file. Not collective: one rank does it.
+///
+/// ```
+/// # aqueduct_comm::Launch::threads(1).run(|world| {
+/// let file = aqueduct_file::File::create(world, "memfs:small")?;
+/// file.at(0).write(&[1u8, 2, 3])?;
+/// file.close()?;
+/// assert_eq!(aqueduct_file::read("memfs:small")?, [1, 2, 3]);
+/// # Ok::<(), aqueduct_file::Error>(())
+/// # })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+pub fn read(name: impl AsRef<OsStr>) -> Result<Vec<u8>> {
+    let shown: Arc<str> = name.as_ref().to_string_lossy().into();
+    let read = || {
+        let handle = registry().open(name.as_ref(), &DeviceOpenOptions::read_only())?;
+        let mut bytes = vec![0; handle.len()? as usize];
+        let length = handle.read_at(0, &mut bytes)?;
+        bytes.truncate(length as usize);
+        Ok(bytes)
+    };
+    read().map_err(|error| Error::device("read", &shown, error))
 }
 
 /// Deletes the file of this name to make room for another: its name is free at once, its bytes may be taken back while the program goes on. Not
