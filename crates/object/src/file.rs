@@ -9,6 +9,7 @@ mod field_access;
 mod field_index;
 mod gather;
 mod index;
+mod index_list;
 mod manage;
 mod meta_file;
 mod open_file;

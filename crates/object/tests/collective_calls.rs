@@ -88,6 +88,29 @@ fn writes_of_variable_objects_take_the_messages_of_ordered_byte_writes() {
     );
 }
 
+/// A maximum, a sync if the ranks have no common page cache, and a broadcast. More blocks than one are shared among the ranks.
+#[test]
+fn a_small_commit_takes_three_collective_calls() {
+    let counted = apart(|world| {
+        let file = ObjectFile::<[u64; 15]>::replace(world, "memfs:calls-commit")?;
+        let mut commits = Vec::new();
+        for step in 0..4 {
+            let count = if step < 3 { 100 } else { 1000 };
+            file.set_view(&ObjectView::contiguous(world, count)?)?;
+            file.seek(0, aqueduct_file::Whence::End)?;
+            file.at_pointer().all().write(&vec![[step; 15]; count as usize])?;
+            commits.push(messages(|| file.counters(), || file.commit())?);
+        }
+        file.verify()?;
+        file.close()?;
+        Ok(commits)
+    });
+    let sent = |commit: usize| counted.iter().map(|commits| commits[commit]).sum::<u64>();
+    // Up the tree to rank 0 and down again: six messages per call.
+    assert!((0..3).all(|commit| sent(commit) == 18), "{counted:?}");
+    assert!(sent(3) > 18, "{counted:?}");
+}
+
 /// Errors of one rank are errors on all ranks, without a collective call of their own.
 #[test]
 fn an_error_of_one_rank_is_an_error_on_all_ranks() {

@@ -1,9 +1,9 @@
 //! Commit: makes everything that was written visible to readers at once.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 
-use aqueduct_comm::Op;
-use aqueduct_comm::agreement::from_root;
+use aqueduct_comm::agreement::{agree_with_max, from_root};
 
 use super::meta_file::{BLOCK, ChecksumUnits, CommitState, ENTRIES, MetaArea, MetaSlot, SUMS, UNIT};
 use super::open_file::{OpenObjectFile, WrittenObjects, merged};
@@ -21,9 +21,8 @@ impl OpenObjectFile {
                 Err(self.error(Kind::BadArgument, "commit", "the file was opened for reading only")),
             );
         }
-        self.data.sync()?;
         if self.meta.is_none() {
-            return Ok(());
+            return self.data.sync();
         }
         let (dirty, high, generation, written, state) = {
             let changes = self.changes();
@@ -34,9 +33,17 @@ impl OpenObjectFile {
         let end = dirty.iter().map(|range| range.end).max().unwrap_or(0);
         let first = written.iter().filter_map(WrittenObjects::first).min().unwrap_or(u64::MAX);
         let start = dirty.iter().map(|range| range.start).min().unwrap_or(u64::MAX);
+        // Ranks with one page cache need one sync, of rank 0, and no collective call for it.
+        let finished = self.data.finish_writes();
+        let is_separate = finished.as_ref().is_ok_and(|is_shared| !is_shared);
         // The lowest of all first objects and bytes as the highest of the numbers below the maximum.
-        let mine = [changed, high, end, generation, u64::MAX - first, u64::MAX - start];
-        let most = self.map_comm_error("commit", self.comm.allreduce(Op::Max, &mine))?;
+        let (first, start) = (u64::MAX - first, u64::MAX - start);
+        let numbers = [changed, high, end, generation, first, start, u64::from(is_separate)];
+        let (_, most) = agree_with_max(&self.comm, "commit", &self.name, finished, numbers)?;
+        let is_separate = most[6] != 0;
+        if is_separate || most[0] == 0 {
+            self.data.sync()?;
+        }
         if most[0] == 0 {
             return Ok(());
         }
@@ -44,28 +51,72 @@ impl OpenObjectFile {
             Some(size) => most[1] * size,
             None => most[2].max(self.changes().slot.length),
         };
-        let filled = self.fill(length);
-        let is_appended = u64::MAX - most[5] >= self.changes().slot.length;
-        let sums = self.gather_sums(if is_appended { None } else { Some(&dirty) }, length)?;
-        let sums = self.agree("commit", filled.and(sums))?;
+        let committed = self.changes().slot.length;
+        let is_appended = u64::MAX - most[5] >= committed;
+        let grown = committed / BLOCK..length / BLOCK;
+        let sums = if is_appended && grown.end <= grown.start + 1 {
+            // One block is rank 0's share anyway: nothing is gathered, and an error reaches the other ranks with the slot.
+            let mine = self.comm.rank() == 0;
+            if mine { self.fill(length).and_then(|()| self.sums_of_root(grown)) } else { Ok(Vec::new()) }
+        } else {
+            let filled = self.fill(length);
+            let sums = self.gather_sums(if is_appended { None } else { Some(&dirty) }, length)?;
+            Ok(self.agree("commit", filled.and(sums))?)
+        };
         let (old, slot) = self.next_slot(most[1], length, most[3] + 1);
         if self.size().is_none() {
             self.write_index(&old, &slot, u64::MAX - most[4], &written)?;
         }
-        let slot = if self.comm.rank() == 0 {
-            self.write_state(slot, &old, &sums).map(|slot| slot.encode().to_vec())
-        } else {
-            Ok(Vec::new())
-        };
-        let slot = from_root(&self.comm, "commit", &self.name, slot)?;
-        let slot = MetaSlot::decode(&slot)
-            .map_err(|_| self.error(Kind::Communication, "commit", "rank 0 sent no valid slot"))?;
+        let slot = self.write_on_root("commit", || {
+            if !is_separate {
+                self.data.sync_alone()?;
+            }
+            self.write_state(slot, &old, &sums?)
+        })?;
         let mut changes = self.changes();
         (changes.high, changes.slot) = (slot.count, slot);
         changes.dirty.clear();
         changes.written.clear();
         changes.verified.clear();
         Ok(())
+    }
+
+    /// The number that identifies the current commit to its sorted indices. A commit without one gets one, in a new slot. Collective; without
+    /// uncommitted changes.
+    pub(super) fn identify_commit(&self, operation: &'static str) -> Result<u64> {
+        let slot = self.changes().slot.clone();
+        if slot.commit_id != 0 {
+            return Ok(slot.commit_id);
+        }
+        let able = if self.mode.is_write() {
+            Ok(())
+        } else {
+            let detail = "the first index of a commit is noted in the file; open it for writing";
+            Err(self.error(Kind::BadArgument, operation, detail))
+        };
+        self.agree(operation, able)?;
+        let slot = self.write_on_root(operation, || {
+            let commit_id = RandomState::new().build_hasher().finish().max(1);
+            let slot = MetaSlot { generation: slot.generation + 1, commit_id, ..slot };
+            self.write_slot(&slot)?;
+            Ok(slot)
+        })?;
+        let commit_id = slot.commit_id;
+        self.changes().slot = slot;
+        Ok(commit_id)
+    }
+
+    /// Rank 0 writes a slot, which all ranks get. Collective.
+    fn write_on_root(
+        &self,
+        operation: &'static str,
+        write: impl FnOnce() -> Result<MetaSlot>,
+    ) -> Result<MetaSlot> {
+        let mine = self.comm.rank() == 0;
+        let slot = if mine { write().map(|slot| slot.encode().to_vec()) } else { Ok(Vec::new()) };
+        let slot = from_root(&self.comm, operation, &self.name, slot)?;
+        MetaSlot::decode(&slot)
+            .map_err(|_| self.error(Kind::Communication, operation, "rank 0 sent no valid slot"))
     }
 
     /// Extends the data with zeros for objects at the end that no rank has written.
@@ -78,6 +129,14 @@ impl OpenObjectFile {
             "the data has {found} bytes, {length} were written; another program may have truncated it"
         );
         Err(self.error(Kind::Damaged, "commit", detail))
+    }
+
+    /// The checksums of these blocks, computed by this rank alone.
+    fn sums_of_root(&self, blocks: Range<u64>) -> Result<ChangedSums> {
+        if !self.checksums || blocks.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(vec![(blocks.clone(), self.compute_checksums(blocks)?)])
     }
 
     /// The checksums of all blocks that any rank has changed: each rank reads its share once, rank 0 gathers them. The outer result is that of the
@@ -119,7 +178,8 @@ impl OpenObjectFile {
     /// The current slot, and the next one without its checksum: the same areas on all ranks.
     fn next_slot(&self, count: u64, length: u64, generation: u64) -> (MetaSlot, MetaSlot) {
         let old = self.changes().slot.clone();
-        let mut slot = MetaSlot { state: CommitState::Complete, generation, count, length, ..old.clone() };
+        let state = CommitState::Complete;
+        let mut slot = MetaSlot { state, generation, count, length, commit_id: 0, ..old.clone() };
         if self.checksums {
             (slot.sums, slot.end) = grown(old.sums, (length / BLOCK).div_ceil(SUMS), slot.end);
         }
@@ -141,7 +201,10 @@ impl OpenObjectFile {
             self.write_sums(&slot, old, sums)?;
             slot.tail = self.compute_tail_checksum(slot.length)?;
         }
-        meta.sync()?;
+        // The index was synced by the ranks that wrote it.
+        if !sums.is_empty() || slot.sums.start != old.sums.start {
+            meta.sync()?;
+        }
         self.write_slot(&slot)?;
         Ok(slot)
     }

@@ -4,17 +4,19 @@ use std::ffi::OsStr;
 
 use aqueduct_file::{self as byte_file, Info, Mode};
 
+use super::index_list::delete_indices;
 use super::open_options::{lock_meta, meta_name};
 use super::{BEYOND_LIMIT, ObjectFile};
 use crate::Object;
 use crate::error::{Kind, Result};
 
-/// Deletes the data and the `.meta` of this name. Not collective: one rank does it. A file that a program is writing is not deleted.
+/// Deletes the data and the `.meta` of this name, and the sorted indices on its fields. Not collective: one rank does it. A file that a program is writing is not deleted.
 #[doc(alias = "MPI_File_delete")]
 pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     let name = name.as_ref();
     let shown = name.to_string_lossy();
     let _claim = lock_meta("delete", name, &shown)?;
+    delete_indices(name)?;
     let meta = byte_file::delete(meta_name(name));
     let data = byte_file::delete(name);
     // Raw files have no `.meta`, and a `.meta` may have lost its data.

@@ -46,6 +46,8 @@ pub(crate) struct MetaSlot {
     pub(crate) index: MetaArea,
     pub(crate) sums: MetaArea,
     pub(crate) end: u64,
+    /// Identifies this commit to its sorted indices; 0 if none was built.
+    pub(crate) commit_id: u64,
 }
 
 /// The reason why a slot cannot be used.
@@ -72,7 +74,8 @@ impl MetaSlot {
         put(&mut bytes[16..], &longs);
         bytes[48..52].copy_from_slice(&self.description_sum.to_le_bytes());
         bytes[52..56].copy_from_slice(&self.tail.to_le_bytes());
-        let longs = [self.index.start, self.index.room, self.sums.start, self.sums.room, self.end];
+        let (index, sums) = (self.index, self.sums);
+        let longs = [index.start, index.room, sums.start, sums.room, self.end, self.commit_id];
         put(&mut bytes[56..], &longs);
         seal(&mut bytes);
         bytes
@@ -105,6 +108,7 @@ impl MetaSlot {
             index: MetaArea { start: long(bytes, 56), room: long(bytes, 64) },
             sums: MetaArea { start: long(bytes, 72), room: long(bytes, 80) },
             end: long(bytes, 88),
+            commit_id: long(bytes, 96),
         })
     }
 }
@@ -279,6 +283,7 @@ mod tests {
             index: MetaArea { start: 6, room: 7 },
             sums: MetaArea { start: 8, room: 9 },
             end: 10,
+            commit_id: 11,
         };
         let bytes = slot.encode();
         assert_eq!(MetaSlot::decode(&bytes), Ok(slot.clone()));

@@ -152,6 +152,7 @@ impl OpenObjectFile {
             let marked = MetaSlot {
                 state: CommitState::Changing,
                 generation: changes.slot.generation + 1,
+                commit_id: 0,
                 ..changes.slot.clone()
             };
             self.write_slot(&marked)?;

@@ -7,6 +7,7 @@ use aqueduct_comm::{Comm, PooledComm};
 use aqueduct_file::{self as file, File, Mode, OpenOptions, WriterLock};
 
 use super::ObjectFile;
+use super::index_list::delete_indices;
 use super::meta_file::{
     CommitState, DESCRIPTION, MetaArea, MetaSlot, ObjectFileMetadata, SlotError, UNIT, VERSION,
 };
@@ -354,6 +355,7 @@ fn in_use(operation: &'static str, shown: &str, error: &file::Error) -> Option<E
 /// Deletes the data and the `.meta`, if they exist and no program is writing them.
 fn delete_both(name: &OsStr, shown: &str) -> Result<()> {
     let _claim = lock_meta("open", name, shown)?;
+    delete_indices(name)?;
     for part in [meta_name(name), name.to_owned()] {
         match file::delete(&part) {
             Err(error) if error.kind() != Kind::NoSuchFile => {
@@ -398,6 +400,7 @@ pub(super) fn new_slot(state: CommitState, description: &[u8]) -> MetaSlot {
         index: MetaArea::default(),
         sums: MetaArea::default(),
         end: (DESCRIPTION + description.len() as u64).next_multiple_of(UNIT as u64),
+        commit_id: 0,
     }
 }
 

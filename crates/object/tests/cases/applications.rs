@@ -239,6 +239,129 @@ fn objects_are_found_by_a_sorted_index() {
 }
 
 #[test]
+fn an_index_of_other_contents_is_refused() {
+    fn stale(file: &ObjectFile<Variable>) {
+        assert_eq!(file.find("id", &1u64).unwrap_err().kind(), Kind::Incomplete);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().join("indexed");
+    let index = folder.path().join("indexed.id.index");
+    let kept = folder.path().join("kept");
+    let endings = ["", ".meta"];
+    let copy = |from: &std::path::Path, to: &std::path::Path| {
+        for ending in endings {
+            let path = |path: &std::path::Path| format!("{}{ending}", path.display());
+            std::fs::copy(path(from), path(to)).unwrap();
+        }
+    };
+    run(2, |world| {
+        let write = |ids: std::ops::Range<u64>| {
+            let file = ObjectFile::<Variable>::replace(world, &name)?;
+            file.set_view(&ObjectView::block(world, 20)?)?;
+            let mine = (0..10).map(|place| file.view().number(place).unwrap() + ids.start);
+            file.at(0).all().write(&some::<Variable>(mine))?;
+            file.commit()?;
+            Ok::<_, Error>(file)
+        };
+        let file = write(0..20)?;
+        file.build_index::<u64>("id")?;
+        assert_eq!(file.find("id", &1u64)?, [1]);
+        file.close()?;
+        let file = ObjectFile::<Variable>::open(world, &name)?;
+        assert_eq!(file.find("id", &1u64)?, [1]);
+        // Known to have an index, so that another one needs no write access.
+        file.build_index::<String>("name")?;
+        file.close()?;
+        if world.rank() == 0 {
+            copy(&index, &kept);
+        }
+        world.barrier()?;
+        // As many objects, as many bytes, the same number of commits; the index of the former file is back.
+        let file = write(100..120)?;
+        assert!(!index.exists(), "it is deleted with the file");
+        assert_eq!(file.find("id", &1u64).unwrap_err().kind(), Kind::NoSuchFile);
+        world.barrier()?;
+        if world.rank() == 0 {
+            copy(&kept, &index);
+        }
+        world.barrier()?;
+        stale(&file);
+        file.build_index::<String>("name")?;
+        stale(&file);
+        file.close()?;
+        let file = ObjectFile::<Variable>::open(world, &name)?;
+        stale(&file);
+        file.build_index::<u64>("id")?;
+        assert_eq!(file.find("id", &101u64)?, [1]);
+        file.close()
+    });
+    // Without a commit that is known to have an index, building one needs write access.
+    run(2, |world| {
+        let file = ObjectFile::<Variable>::replace(world, &name)?;
+        assert_eq!(file.build_index::<u64>("id").unwrap_err().kind(), Kind::BadArgument, "not committed");
+        file.close()?;
+        let file = ObjectFile::<Variable>::open(world, &name)?;
+        let refused = file.build_index::<u64>("id").unwrap_err();
+        assert_eq!(refused.kind(), Kind::BadArgument, "{refused}");
+        file.close()
+    });
+    delete(&name).unwrap();
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "the copy of the index: {left:?}");
+}
+
+/// The numbers of the objects of the values, as a list of all values has them.
+fn expected(values: &[u64], wanted: impl Fn(u64) -> bool) -> Vec<u64> {
+    let mut found: Vec<_> = values
+        .iter()
+        .zip(0u64..)
+        .filter(|(value, _)| wanted(**value))
+        .map(|(value, at)| (*value, at))
+        .collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, at)| at).collect()
+}
+
+#[test]
+fn a_search_reads_one_block_per_level_of_the_index() {
+    // Sizes around those where the index gets a level more; values that fill no block, and more than one.
+    for (count, values, levels) in [
+        (0, 1, 1),
+        (1, 1, 1),
+        (511, 9, 1),
+        (512, 3, 1),
+        (513, 1000, 2),
+        (5000, 4, 2),
+        (5000, 5000, 2),
+        (300_000, 30_000, 3),
+    ] {
+        run(3, |world| {
+            let file = ObjectFile::<Trivial>::replace(world, "memfs:levels")?;
+            let all: Vec<u64> = (0..count).map(|at| (at * 7919 + at / 7) % values * 2).collect();
+            let view = ObjectView::block(world, count.max(1))?;
+            let mine = (0..view.count_before(count)).map(|place| all[view.number(place).unwrap() as usize]);
+            file.set_view(&view)?;
+            file.at(0).all().write(&some::<Trivial>(mine))?;
+            file.commit()?;
+            file.build_index::<u64>("id")?;
+            let index = file.field_index::<u64>("id")?;
+            for value in [0, 1, 2, 6, values, values + 1, 2 * values - 2, 2 * values] {
+                let before = index.counters();
+                let found = index.find(&value)?;
+                assert_eq!(found, expected(&all, |other| other == value), "{value} of {count} objects");
+                let reads = (index.counters() - before).reads;
+                let more = if levels > 1 { found.len() as u64 / 512 + 1 } else { 0 };
+                assert!(reads <= levels - 1 + more, "{reads} reads for {value} of {count} objects");
+            }
+            let found = index.find_range(&3, &(values / 2))?;
+            assert_eq!(found, expected(&all, |value| (3..values / 2).contains(&value)));
+            file.close()
+        });
+    }
+}
+
+#[test]
 fn files_are_managed_like_byte_files() {
     let folder = tempfile::tempdir().unwrap();
     let name = folder.path().join("managed");
