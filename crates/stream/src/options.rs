@@ -280,6 +280,33 @@ impl Options {
         Ok(output)
     }
 
+    /// Continues a stream file after its first `steps` steps, without a checkpoint: of streams without reductions the file itself has the state. Later steps
+    /// are taken back first. Collective, with the same number on all ranks.
+    ///
+    /// ```
+    /// use aqueduct_comm::Launch;
+    /// use aqueduct_stream::{Options, Reader, Stream, Streams};
+    ///
+    /// Launch::threads(2).run(|world| {
+    ///     let mut streams = Streams::new();
+    ///     let level = streams.add::<f64>(Stream::array("level", [2]).block([world.rank() as u64], [1]));
+    ///     let mut output = Options::new().create(world, "memfs:resumed-after", &streams)?;
+    ///     output.step()?.put(level, &[1.0]).commit()?;
+    ///     output.finish()?;
+    ///     let mut output = Options::new().resume_after(world, "memfs:resumed-after", &streams, 1)?;
+    ///     output.step()?.put(level, &[2.0]).commit()?;
+    ///     output.finish()?;
+    ///     let reader = Reader::open(world, "memfs:resumed-after")?;
+    ///     assert_eq!(reader.read::<f64>("level", &reader.stored_steps()[1])?, [2.0; 2]);
+    ///     Ok::<_, aqueduct_stream::Error>(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn resume_after(&self, comm: &Comm, name: &str, streams: &Streams, steps: u64) -> Result<Output> {
+        let state = ResumeState::without_reductions(comm, name, streams, steps)?;
+        self.resume(comm, name, streams, &[state])
+    }
+
     /// As [`resume`](Self::resume), with a user-defined target: the target finds the step in
     /// [`Declaration::resumes_at`](crate::Declaration::resumes_at), and opens its file instead of creating it. Collective.
     pub fn resume_on(

@@ -5,8 +5,8 @@ use aqueduct_comm::agreement::agree_same;
 use aqueduct_object::Object;
 
 use crate::declare::declaration::Declaration;
-use crate::declare::stream::Reduction;
-use crate::declare::stream_info::StreamFileMetadata;
+use crate::declare::stream::{Reduction, Streams};
+use crate::declare::stream_info::{StreamFileMetadata, StreamInfo};
 use crate::error::{Error, Kind, Result, agree};
 use crate::pack::accumulator::Accumulator;
 use crate::wire::{decode_message, encode_message, wire_struct};
@@ -75,6 +75,19 @@ impl ResumeState {
             });
         }
         Self { step, declaration: checksum(declared), reductions }
+    }
+
+    /// The state after so many steps of an output whose streams keep nothing between two steps. Collective.
+    pub(crate) fn without_reductions(comm: &Comm, name: &str, streams: &Streams, step: u64) -> Result<Self> {
+        let declared = Declaration::new(comm, name, streams)?;
+        let keeps = |info: &&StreamInfo| info.reduction != Reduction::None || info.every.is_some();
+        if let Some(info) = declared.streams.iter().find(keeps) {
+            let stream = &info.name;
+            let detail =
+                format!("stream {stream:?} has a reduction; continue with the states of a checkpoint");
+            return Err(Error::new(Kind::Unsupported, "resume", name, detail));
+        }
+        Ok(Self::new(&declared, &[], step))
     }
 
     /// The step of all states of all ranks, which are of an output with this declaration. Collective.
