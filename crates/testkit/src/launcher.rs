@@ -18,6 +18,17 @@ const LOOKS_PER_LIFE: u32 = 50;
 /// So many times in a row there was no rank: none comes any more, and none is left.
 const LONELY: u32 = 60;
 
+/// Another program of the workspace, which is built into the same folder as this one. One that is missing is said to be skipped: a test of this package
+/// alone does not build it.
+pub fn program_beside(program: &Path, name: &str) -> Option<PathBuf> {
+    let path = program.with_file_name(name);
+    let found = path.is_file().then_some(path);
+    if found.is_none() {
+        eprintln!("skipped: {name} is not built; `cargo build` of the whole workspace builds it");
+    }
+    found
+}
+
 /// A way to start an MPI program.
 #[derive(Debug)]
 pub struct TestLauncher {
