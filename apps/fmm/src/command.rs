@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use aqueduct::comm::{Comm, Launch};
 use aqueduct_fmm::config::FmmConfig;
-use aqueduct_fmm::packet_file::IoMethod;
+use aqueduct_fmm::packet_output::IoMethod;
 use aqueduct_fmm::run::{FmmSettings, run as run_simulation};
 
 /// The finite mass method: a ball of gas expands, divided into mass packets that deform.
@@ -29,7 +29,7 @@ pub(crate) struct FmmArguments {
     /// The file of packets; a name of Aqueduct, for example throttle=11MB/s:ufs:ball
     #[arg(long, short)]
     output: Option<String>,
-    /// Who reads and writes the packets
+    /// Who reads and writes the packets, and when; an input and a restart have the method that they were written with
     #[arg(long, value_enum, default_value_t = IoMethod::Together)]
     io: IoMethod,
     /// Continue the output after its last stored step, on any number of ranks
@@ -44,7 +44,7 @@ pub(crate) struct FmmArguments {
     /// Draw the packets of the last step as ellipses, in SVG
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
-    /// Write where the time went, as one line of JSON
+    /// Append where the time went, as one line of JSON
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
 }
@@ -73,14 +73,10 @@ fn rank(world: &Comm, command: &FmmArguments) -> Result<()> {
     if world.rank() > 0 {
         return Ok(());
     }
-    let times = serde_json::to_string(&outcome.times)?;
     if command.rows > 0 {
-        println!("{times}");
+        println!("{}", serde_json::to_string(&outcome.times)?);
     }
-    if let Some(path) = &command.times {
-        fs::write(path, times + "\n").with_context(|| format!("writing {}", path.display()))?;
-    }
-    Ok(())
+    command.times.as_ref().map_or(Ok(()), |path| outcome.times.append(path))
 }
 
 /// Rank 0 reads the configuration; all ranks parse the same text.

@@ -40,7 +40,7 @@ pub struct Forces<const D: usize> {
     /// The internal energy V.
     pub internal: f64,
     /// The time that this rank spent in the global sum.
-    pub talk: Duration,
+    pub sum_time: Duration,
 }
 
 /// The fields at a point.
@@ -112,7 +112,7 @@ impl<const D: usize> Forces<D> {
         integrate(gas, &frames, grid, rows, &points, &mut sums);
         let start = Instant::now();
         let sums = sums.allreduce(world)?;
-        Ok(Self { talk: start.elapsed(), ..Self::unpack(packets, &sums) })
+        Ok(Self { sum_time: start.elapsed(), ..Self::unpack(packets, &sums) })
     }
 
     fn unpack(packets: &[MassPacket<D>], sums: &[f64]) -> Self {
@@ -122,7 +122,7 @@ impl<const D: usize> Forces<D> {
             moment: vec![[[0.0; D]; D]; count],
             heating: vec![0.0; count],
             internal: sums.last().copied().unwrap_or(0.0),
-            talk: Duration::ZERO,
+            sum_time: Duration::ZERO,
         };
         let active = (0..count).filter(|at| packets[*at].is_active());
         for (at, sums) in active.zip(sums.chunks_exact(Self::SUMS)) {

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! # Modules
-//! Edges between the modules go one way: [`run`] → [`packet_file`], [`picture`], [`scene`], [`config`] → [`simulation`] → [`forces`] → [`quadrature`],
+//! Edges between the modules go one way: [`run`] → [`packet_output`] → [`packet_file`], [`packet_stream`]; [`run`] → [`picture`], [`scene`], [`config`] → [`simulation`] → [`forces`] → [`quadrature`],
 //! [`exact_sum`] → [`packet`] → [`shape`], [`matrix`].
 
 pub mod config;
@@ -25,6 +25,8 @@ pub mod forces;
 pub mod matrix;
 pub mod packet;
 pub mod packet_file;
+pub mod packet_output;
+pub mod packet_stream;
 pub mod picture;
 pub mod quadrature;
 pub mod run;

@@ -1,7 +1,8 @@
 //! A run from its first to its last step.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -9,7 +10,7 @@ use aqueduct::comm::{Comm, Op};
 use serde::Serialize;
 
 use crate::config::FmmConfig;
-use crate::packet_file::{IoMethod, PacketFile, read_last};
+use crate::packet_output::{IoMethod, PacketOutput, read_last};
 use crate::picture;
 use crate::scene;
 use crate::simulation::FmmSimulation;
@@ -45,7 +46,7 @@ impl FmmSettings {
     }
 }
 
-/// Where the time went, in seconds of the slowest rank; one line of JSON.
+/// The times of a run in seconds: those of the slowest rank; and the bytes of all ranks. One line of JSON.
 #[derive(Clone, Debug, Serialize, PartialEq)]
 pub struct FmmTimes {
     /// `fmm`.
@@ -54,16 +55,29 @@ pub struct FmmTimes {
     pub ranks: usize,
     /// Who reads and writes.
     pub output: String,
-    /// Computing.
+    /// Computing, with the global sums.
     pub compute: f64,
-    /// Reading and writing.
+    /// Reading and writing, with the messages of that.
     pub io: f64,
-    /// Global sums.
+    /// Messages of reading and writing that are not in `io`: none.
     pub talk: f64,
+    /// The global sums.
+    pub sums: f64,
     /// All of it.
     pub total: f64,
     /// Bytes written.
     pub bytes: u64,
+}
+
+impl FmmTimes {
+    /// Appends the line to a file.
+    pub fn append(&self, path: &Path) -> Result<()> {
+        let write = || {
+            let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+            writeln!(file, "{}", serde_json::to_string(self)?)
+        };
+        write().with_context(|| format!("writing {}", path.display()))
+    }
 }
 
 /// The outcome of a run.
@@ -97,9 +111,9 @@ fn run_in<const D: usize>(world: &Comm, settings: &FmmSettings) -> Result<FmmOut
     let reading = Instant::now();
     let (packets, stored) = initial_packets::<D>(world, settings)?;
     let first = stored.map_or(0, |stored| stored.saturating_sub(1) * settings.every);
-    let open = |name: &String| PacketFile::open(world, settings.io, name, packets.len(), stored);
+    let open = |name: &String| PacketOutput::open(world, settings.io, name, packets.len(), stored);
     let mut output = settings.output.as_ref().map(open).transpose()?;
-    let mut io = reading.elapsed();
+    let (mut io, mut bytes) = (reading.elapsed(), 0);
     let mut simulation = FmmSimulation::new(world, config.method, packets, first)?;
     let prints = world.rank() == 0 && settings.rows > 0;
     if prints {
@@ -117,6 +131,7 @@ fn run_in<const D: usize>(world: &Comm, settings: &FmmSettings) -> Result<FmmOut
         let is_new = stored.is_none() || step > first;
         if let Some(output) = output.as_mut().filter(|_| is_new && step.is_multiple_of(settings.every)) {
             output.write(simulation.packets())?;
+            bytes += size_of_val(simulation.packets()) as u64;
         }
         if last {
             break;
@@ -129,16 +144,13 @@ fn run_in<const D: usize>(world: &Comm, settings: &FmmSettings) -> Result<FmmOut
             .with_context(|| format!("writing the picture {}", path.display()))?;
     }
     let closing = Instant::now();
-    let mut bytes = 0;
     if let Some(output) = output {
         io += output.time;
-        bytes = output.counters().written;
         output.close()?;
     }
     io += closing.elapsed();
     let total = start.elapsed();
-    let compute = total.saturating_sub(io).saturating_sub(simulation.talk);
-    let times = [compute, io, simulation.talk, total].map(|time| time.as_secs_f64());
+    let times = [total.saturating_sub(io), io, simulation.sum_time, total].map(|time| time.as_secs_f64());
     let times = world.allreduce(Op::Max, &times)?;
     let energies = simulation.energies();
     Ok(FmmOutcome {
@@ -151,9 +163,10 @@ fn run_in<const D: usize>(world: &Comm, settings: &FmmSettings) -> Result<FmmOut
             output: format!("{:?}", settings.io).to_lowercase(),
             compute: times[0],
             io: times[1],
-            talk: times[2],
+            talk: 0.0,
+            sums: times[2],
             total: times[3],
-            bytes: world.allreduce_one(Op::Sum, bytes)?,
+            bytes,
         },
     })
 }

@@ -48,7 +48,7 @@ pub struct FmmSimulation<'w, const D: usize> {
     forces: Forces<D>,
     step: u64,
     /// The time in the global sums of this rank.
-    pub talk: Duration,
+    pub sum_time: Duration,
 }
 
 impl<'w, const D: usize> FmmSimulation<'w, D> {
@@ -57,7 +57,7 @@ impl<'w, const D: usize> FmmSimulation<'w, D> {
         let grid = QuadratureGrid::cover(&packets, ahead(&method))?;
         let rows = grid.rows_of(&packets, world.rank(), world.size());
         let forces = Forces::compute(world, &method.gas, &packets, &grid, &rows)?;
-        Ok(Self { world, method, packets, grid, rows, forces, step, talk: Duration::ZERO })
+        Ok(Self { world, method, packets, grid, rows, forces, step, sum_time: Duration::ZERO })
     }
 
     /// All packets.
@@ -94,7 +94,7 @@ impl<'w, const D: usize> FmmSimulation<'w, D> {
 
     fn compute_forces(&mut self) -> Result<()> {
         self.forces = Forces::compute(self.world, &self.method.gas, &self.packets, &self.grid, &self.rows)?;
-        self.talk += self.forces.talk;
+        self.sum_time += self.forces.sum_time;
         Ok(())
     }
 

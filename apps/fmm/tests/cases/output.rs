@@ -1,26 +1,27 @@
-//! Files of packets: both methods, counts of accesses, restart, kills, the command.
+//! Files of packets: all methods, counts of accesses, restart, the command.
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::Command;
+use std::sync::Arc;
 
-use aqueduct::comm::Launch;
-use aqueduct::object::{Category, Object, ObjectFile};
+use aqueduct::comm::{Comm, Launch};
+use aqueduct::device::layers::TraceDevice;
+use aqueduct::device::{MemFs, Operation, register_device};
+use aqueduct::object::{Category, Object};
 use aqueduct_fmm::packet::MassPacket;
-use aqueduct_fmm::packet_file::{IoMethod, PacketFile, read_last};
+use aqueduct_fmm::packet_output::{IoMethod, PacketOutput, read_last};
 use aqueduct_fmm::scene::ball;
 
 /// Runs the command and returns its output.
-fn fmm(arguments: &[&str]) -> String {
+pub(crate) fn fmm(arguments: &[&str]) -> String {
     let output =
         Command::new(env!("CARGO_BIN_EXE_fmm")).args(arguments).env("AQUEDUCT_MPI", "none").output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn configuration(folder: &Path) -> String {
+pub(crate) fn configuration(folder: &Path) -> String {
     let path = folder.join("few.cfg");
     fs::write(&path, "packets 60\nfriction 0.2\nrelay 5\n").unwrap();
     path.display().to_string()
@@ -33,7 +34,7 @@ fn a_packet_is_stored_as_it_is_in_memory() {
 }
 
 #[test]
-fn both_methods_leave_the_same_files_on_any_number_of_ranks() {
+fn master_and_together_leave_the_same_files_on_any_number_of_ranks() {
     let folder = tempfile::tempdir().unwrap();
     let config = configuration(folder.path());
     let mut files = Vec::new();
@@ -52,23 +53,76 @@ fn both_methods_leave_the_same_files_on_any_number_of_ranks() {
 }
 
 #[test]
-fn all_ranks_read_the_packets_with_the_accesses_of_one() {
+fn a_stream_has_the_same_packets() {
     let folder = tempfile::tempdir().unwrap();
-    let name = folder.path().join("read").display().to_string();
+    let config = configuration(folder.path());
+    let name = |method: &str| folder.path().join(method).display().to_string();
+    for (method, ranks) in [("together", "2"), ("stream", "3")] {
+        let output = name(method);
+        fmm(&[
+            &config, "--steps", "20", "--every", "5", "-n", ranks, "--io", method, "-o", &output, "--rows",
+            "0",
+        ]);
+    }
+    assert_eq!(fs::read(name("together")).unwrap(), fs::read(name("stream")).unwrap());
+    let read = |world: &Comm| {
+        let (packets, steps) = read_last::<2>(world, IoMethod::Together, &name("together"), 60).unwrap();
+        assert_eq!(read_last::<2>(world, IoMethod::Stream, &name("stream"), 60).unwrap(), (packets, steps));
+        assert_eq!(steps, 5);
+        assert!(
+            read_last::<2>(world, IoMethod::Stream, &name("stream"), 61).is_err(),
+            "no step of 61 packets"
+        );
+        Ok::<_, aqueduct::comm::Error>(())
+    };
+    Launch::threads(3).run(read).unwrap();
+}
+
+/// The bytes of the data that an operation transfers in total, and the number of accesses that transfer some.
+fn transferred(trace: &TraceDevice, operation: Operation) -> (u64, usize) {
+    let events = trace.take_events();
+    let data = events.iter().filter(|event| event.operation == operation && !event.name.ends_with(".meta"));
+    let counts: Vec<u64> = data.filter_map(|event| event.outcome.ok()).filter(|count| *count > 0).collect();
+    (counts.iter().sum(), counts.len())
+}
+
+#[test]
+fn each_packet_is_read_and_written_once_by_all_ranks_as_by_one() {
+    let trace = Arc::new(TraceDevice::new(Arc::new(MemFs::new())));
+    register_device("packets", Arc::clone(&trace) as Arc<dyn aqueduct::device::Device>).unwrap();
     let packets = ball::<2>(400, 2.0).unwrap();
-    Launch::threads(4)
-        .run(|world| {
-            let mut file = PacketFile::open(world, IoMethod::Together, &name, 400, None).unwrap();
-            file.write(&packets).unwrap();
-            file.close().unwrap();
-            for method in [IoMethod::Master, IoMethod::Together] {
-                let (read, steps) = read_last::<2>(world, method, &name, 400).unwrap();
-                assert!(read == packets && steps == 1, "{method:?}");
-                assert!(read_last::<2>(world, method, &name, 401).is_err(), "no step of 401 packets");
-            }
+    let mut seen = Vec::new();
+    for method in [IoMethod::Master, IoMethod::Together] {
+        let name = format!("packets:{method:?}");
+        let write = |world: &Comm| {
+            let mut output = PacketOutput::open(world, method, &name, 400, None).unwrap();
+            output.write(&packets).unwrap();
+            output.write(&packets).unwrap();
+            output.close().unwrap();
             Ok::<_, aqueduct::comm::Error>(())
-        })
-        .unwrap();
+        };
+        Launch::threads(4).run(write).unwrap();
+        let writes = transferred(&trace, Operation::Write);
+        let read = |world: &Comm| {
+            let (read, steps) = read_last::<2>(world, method, &name, 400).unwrap();
+            assert!(read == packets && steps == 2, "{method:?}");
+            Ok::<_, aqueduct::comm::Error>(())
+        };
+        Launch::threads(4).run(read).unwrap();
+        seen.push((writes, transferred(&trace, Operation::Read)));
+        let refused = |world: &Comm| {
+            assert!(read_last::<2>(world, method, &name, 801).is_err(), "no step of 801 packets");
+            Ok::<_, aqueduct::comm::Error>(())
+        };
+        Launch::threads(4).run(refused).unwrap();
+    }
+    println!("bytes and accesses of two writes and a read: master {:?}, together {:?}", seen[0], seen[1]);
+    let [(writes, reads), (writes_together, reads_together)] = seen[..] else { panic!("two methods") };
+    assert_eq!((writes.0, writes_together.0), (2 * 48_000, 2 * 48_000), "each packet is written once");
+    assert_eq!(writes_together.1, 2 * 4, "one access per rank and step");
+    // The last step, and both steps for their checksums.
+    assert_eq!((reads.0, reads_together.0), (3 * 48_000, 3 * 48_000), "once for all ranks");
+    assert!(reads_together.1 <= reads.1 + 1, "{seen:?}");
 }
 
 #[test]
@@ -95,62 +149,33 @@ fn a_restart_continues_with_the_same_bits_on_another_number_of_ranks() {
         (times["program"].as_str(), times["ranks"].as_u64(), times["bytes"].as_u64()),
         (Some("fmm"), Some(2), Some(7200))
     );
-    assert!(["compute", "io", "talk", "total"].iter().all(|key| times[key].as_f64().unwrap() >= 0.0));
+    assert!(["compute", "io", "talk", "sums", "total"].iter().all(|key| times[key].as_f64().unwrap() >= 0.0));
 }
 
 #[test]
-fn after_a_kill_the_last_step_is_whole_and_a_restart_gives_the_same_bits() {
+fn a_stream_is_continued_on_another_number_of_ranks() {
     let folder = tempfile::tempdir().unwrap();
     let config = configuration(folder.path());
-    let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
-    let (whole, killed) = (whole.display().to_string(), killed.display().to_string());
-    let common = [&config, "--every", "5", "--rows", "0"];
-    fmm(&[&common[..], &["--steps", "60", "-o", &whole, "-n", "2"]].concat());
-    let expected = fs::read(&whole).unwrap();
-    let kills = std::env::var("AQUEDUCT_KILLS").map_or(6, |kills| kills.parse().unwrap());
-    let mut state = 7u64;
-    for round in 0..kills {
-        for path in [killed.clone(), format!("{killed}.meta")] {
-            let _ = fs::remove_file(path);
-        }
-        let ranks = ["1", "2", "3"][round % 3];
-        let method = ["together", "master"][round % 2];
-        let start =
-            [&common[..], &["--steps", "100000", "-o", &killed, "-n", ranks, "--io", method]].concat();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_fmm"))
-            .args(&start)
-            .env("AQUEDUCT_MPI", "none")
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        // After the first commit: some steps more, at any moment of one.
-        while fs::metadata(&killed).map_or(0, |file| file.len()) < 2 * 7200 {
-            assert!(child.try_wait().unwrap().is_none(), "the run ended by itself");
-            thread::sleep(Duration::from_millis(1));
-        }
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        thread::sleep(Duration::from_micros((state >> 40) % 60_000));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let stored = Launch::threads(1)
-            .run(|world| {
-                let file = ObjectFile::<MassPacket<2>>::open(world, &killed)?;
-                file.verify()?;
-                let count = file.count()?;
-                file.close()?;
-                Ok::<_, aqueduct::Error>(count)
-            })
-            .unwrap()[0];
-        assert!(stored > 0 && stored.is_multiple_of(60), "whole steps: {stored} packets");
-        let steps = (stored / 60 + 2) * 5;
-        let more = ["--steps", &steps.to_string(), "-o", &killed, "-n", "2", "--restart"].map(str::to_owned);
-        let more: Vec<&str> = more.iter().map(String::as_str).collect();
-        fmm(&[&common[..], &more].concat());
-        let found = fs::read(&killed).unwrap();
-        assert_eq!(found.len() as u64, (steps / 5 + 1) * 7200);
-        let shared = found.len().min(expected.len());
-        assert!(found[..shared] == expected[..shared], "round {round}: other bits after a restart");
-    }
+    let name = |name: &str| folder.path().join(name).display().to_string();
+    let (whole, parts, times) = (name("whole"), name("parts"), name("times.json"));
+    let run = |name: &str, steps: &str, ranks: &str, more: &[&str]| {
+        let common = [&config, "--steps", steps, "--every", "5", "-n", ranks, "-o", name, "--rows", "0"];
+        fmm(&[&common[..], &["--io", "stream", "--times", &times], more].concat());
+    };
+    run(&whole, "30", "2", &[]);
+    run(&parts, "15", "3", &[]);
+    run(&parts, "30", "2", &["--restart"]);
+    assert_eq!(fs::read(&whole).unwrap(), fs::read(&parts).unwrap());
+    let times = fs::read_to_string(times).unwrap();
+    let times = times.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let found: Vec<_> =
+        times.map(|line| (line["output"].clone(), line["ranks"].as_u64(), line["bytes"].as_u64())).collect();
+    let expected = [(2, 7 * 7200), (3, 4 * 7200), (2, 3 * 7200)];
+    assert_eq!(
+        found,
+        expected.map(|(ranks, bytes)| ("stream".into(), Some(ranks), Some(bytes))),
+        "one line per run"
+    );
 }
 
 #[test]
