@@ -1,5 +1,7 @@
 //! `aqueduct copy`: copies a file from any device to any device on all ranks, and compares what the target then holds.
 
+pub(crate) mod compact;
+
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;

@@ -84,6 +84,14 @@ enum CliCommand {
     /// Exit status: 0 on success, 2 on failure.
     #[command(after_help = CONVERT_EXAMPLES)]
     Convert(convert::ConvertArguments),
+    /// Copy the current objects of an object file, in order, to a new file, on all cores or under mpirun
+    ///
+    /// Objects of variable size that were overwritten by longer ones leave unused bytes in the data, and are found out of order. The new file
+    /// has neither. The file is not changed; an existing target is refused.
+    ///
+    /// Exit status: 0 on success, 2 on failure.
+    #[command(after_help = COMPACT_EXAMPLES)]
+    Compact(copy::compact::CompactArguments),
     /// List or remove files in the memory of this node that MPI programs have left (`memfs:`)
     #[command(subcommand)]
     Memfs(memfs::MemfsCommand),
@@ -138,6 +146,8 @@ const COMPARE_EXAMPLES: &str = "Examples:
 const CONVERT_EXAMPLES: &str = "Examples:
   aqueduct convert run.nc run.h5
   aqueduct convert run.stream run.nc --array pressure";
+const COMPACT_EXAMPLES: &str = "Examples:
+  aqueduct compact particles particles-compacted";
 const EXEC_EXAMPLES: &str = "Examples:
   aqueduct exec -- mpirun -n 4 ./program
   aqueduct exec --report run1 -- mpirun -n 4 ./program";
@@ -170,6 +180,7 @@ fn main() -> ExitCode {
         Some(CliCommand::Verify(options)) => verify::run(&options),
         Some(CliCommand::Compare(options)) => compare::run(&options),
         Some(CliCommand::Convert(options)) => convert::run(&options),
+        Some(CliCommand::Compact(options)) => copy::compact::run(&options).map(|()| ExitCode::SUCCESS),
         Some(CliCommand::Memfs(command)) => memfs::run(&command).map(|()| ExitCode::SUCCESS),
         Some(CliCommand::Serve(options)) => remote::serve(&options),
         Some(CliCommand::Servers(options)) => remote::servers(&options).map(|()| ExitCode::SUCCESS),
