@@ -22,7 +22,7 @@ struct Benchmark {
     run: fn(&[&str]) -> Result<()>,
 }
 
-const BENCHMARKS: [Benchmark; 12] = [
+const BENCHMARKS: [Benchmark; 14] = [
     Benchmark {
         name: "foundations",
         summary: "devices and collective calls against system calls and memcpy",
@@ -77,6 +77,16 @@ const BENCHMARKS: [Benchmark; 12] = [
         name: "wave",
         summary: "ultrasound: speed, and output in each mode [speed|sizes|slice|boxes|points|drain|buffers|group|checkpoint]… [--quick|--large]",
         run: applications::wave::run,
+    },
+    Benchmark {
+        name: "sph",
+        summary: "output of 10^6 particles against a raw collective write [--quick]",
+        run: applications::sph::run,
+    },
+    Benchmark {
+        name: "fmm",
+        summary: "stored steps of all ranks, and in the background, against rank 0 alone [--quick]",
+        run: applications::fmm::run,
     },
     Benchmark {
         name: "messages",

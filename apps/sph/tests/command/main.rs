@@ -5,6 +5,7 @@ mod kill_recovery;
 mod lines_of_code;
 mod outputs;
 mod restart;
+mod scaling;
 mod viewers;
 
 use std::path::Path;
