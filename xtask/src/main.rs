@@ -1,6 +1,7 @@
 //! Commands for development: `cargo xtask test`, `cargo xtask bench` and others.
 
 mod bench;
+mod big_endian;
 mod fast;
 mod gallery;
 mod hosts;
@@ -26,6 +27,7 @@ cargo xtask valgrind             run C programs on the interposition library und
 cargo xtask sanitize address     run tests under AddressSanitizer; `thread` for ThreadSanitizer; needs nightly
     aqueduct-comm aqueduct-file  these packages only
 cargo xtask miri                 run the tests of objects, layouts and codecs under Miri; needs nightly and its component miri
+cargo xtask big-endian           run the tests of objects on an emulated s390x; needs qemu-user and a cross compiler
 cargo xtask release-checks       install the tools of RELEASING.md and check packages, dependencies, spelling, API changes
 cargo xtask bench [--list]       list the benchmarks
 cargo xtask bench NAME …         run a benchmark with its arguments
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         ["valgrind"] => mpiio::valgrind(),
         ["sanitize", sanitizer, packages @ ..] => sanitize::sanitize(sanitizer, packages),
         ["miri"] => sanitize::miri(),
+        ["big-endian"] => big_endian::run_tests(),
         ["release-checks"] => publishing::check_release(),
         ["bench", words @ ..] => bench::start(words),
         ["gallery"] => gallery::make(),
