@@ -35,7 +35,9 @@ pub(crate) fn run_tests() -> Result<()> {
     }
     run(&mut command("rustup", &["target", "add", TARGET]))?;
     let mut tests = cargo(&["test", "--package", "aqueduct-object", "--lib", "--target", TARGET]);
-    TESTS.iter().for_each(|test| drop(tests.args(["--test", test])));
+    for test in TESTS {
+        tests.args(["--test", test]);
+    }
     tests.env("CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER", LINKER);
     tests.env("CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER", format!("{EMULATOR} -L /usr/s390x-linux-gnu"));
     // The prebuilt bindings of io-uring are not for this target; qemu-user has no io_uring, and these tests do not use it.

@@ -20,8 +20,8 @@ fn together_scales_and_master_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (config, csv, plots) = (path("few.cfg"), path("times.csv"), path("fmm"));
-    fs::write(&config, "packets 400\nrelay 1\n").unwrap();
-    let target = format!("throttle=200kB/s each:ufs:{}", path("{way}-{ranks}"));
+    fs::write(&config, "packets 2000\nrelay 1\n").unwrap();
+    let target = format!("throttle=1MB/s each:ufs:{}", path("{way}-{ranks}"));
     let bench = ["bench", "scaling", "--ranks", "1,4", "--csv", &csv, "--svg", &plots, "--"];
     let program = [env!("CARGO_BIN_EXE_fmm"), &config, "--steps", "2", "--every", "1", "--rows", "0"];
     let options = ["--io", "{master,together}", "-o", &target];

@@ -12,12 +12,35 @@ use crate::error::{Kind, Result};
 /// The number of blocks that are read at a time.
 const BATCH: u64 = 16;
 
+/// The CRC of the committed bytes after the last whole block; it is continued with bytes that were appended.
+#[derive(Clone, Copy)]
+pub(super) struct CommittedTail {
+    /// The committed length of the data.
+    pub(super) length: u64,
+    pub(super) sum: u32,
+}
+
+impl CommittedTail {
+    /// The tail, if it is in this block.
+    fn in_block(tail: Option<Self>, block: u64) -> Option<Self> {
+        tail.filter(|tail| tail.length / BLOCK == block && !tail.length.is_multiple_of(BLOCK))
+    }
+}
+
 impl OpenObjectFile {
-    /// The CRCs of whole blocks of the stored data.
-    pub(super) fn compute_checksums(&self, blocks: Range<u64>) -> Result<Vec<u32>> {
+    /// The CRCs of whole blocks of the stored data. With a tail only bytes after it are read.
+    pub(super) fn compute_checksums(
+        &self,
+        blocks: Range<u64>,
+        tail: Option<CommittedTail>,
+    ) -> Result<Vec<u32>> {
         let mut sums = Vec::with_capacity((blocks.end - blocks.start) as usize);
-        let mut buffer = vec![0; (BATCH * BLOCK) as usize];
         let mut at = blocks.start;
+        if let Some(tail) = CommittedTail::in_block(tail, at).filter(|_| !blocks.is_empty()) {
+            sums.push(self.continue_checksum(tail, (at + 1) * BLOCK)?);
+            at += 1;
+        }
+        let mut buffer = vec![0; (BATCH.min(blocks.end.saturating_sub(at)) * BLOCK) as usize];
         while at < blocks.end {
             let part = &mut buffer[..(BATCH.min(blocks.end - at) * BLOCK) as usize];
             self.read_bytes(at * BLOCK, part)?;
@@ -27,8 +50,18 @@ impl OpenObjectFile {
         Ok(sums)
     }
 
-    /// The CRC of the bytes between the last whole block and `length`.
-    pub(super) fn compute_tail_checksum(&self, length: u64) -> Result<u32> {
+    /// The CRC of the bytes of a block up to `end`: those of the tail are not read.
+    fn continue_checksum(&self, tail: CommittedTail, end: u64) -> Result<u32> {
+        let mut bytes = vec![0; (end - tail.length) as usize];
+        self.read_bytes(tail.length, &mut bytes)?;
+        Ok(crc32c::crc32c_append(tail.sum, &bytes))
+    }
+
+    /// The CRC of the bytes between the last whole block and `length`. With a tail only bytes after it are read.
+    pub(super) fn compute_tail_checksum(&self, length: u64, tail: Option<CommittedTail>) -> Result<u32> {
+        if let Some(tail) = CommittedTail::in_block(tail, length / BLOCK) {
+            return self.continue_checksum(tail, length);
+        }
         let mut bytes = vec![0; (length % BLOCK) as usize];
         self.read_bytes(length - length % BLOCK, &mut bytes)?;
         Ok(crc32c::crc32c(&bytes))
@@ -138,14 +171,14 @@ impl OpenObjectFile {
         let inner = blocks.start..blocks.end.min(whole);
         if !inner.is_empty() {
             let committed = self.committed_sums(slot.sums.start, &inner)?;
-            let found = self.compute_checksums(inner.clone())?;
+            let found = self.compute_checksums(inner.clone(), None)?;
             if let Some(at) = committed.iter().zip(&found).position(|(committed, found)| committed != found) {
                 return bad(inner.start + at as u64);
             }
         }
         if blocks.end > whole
             && blocks.start <= whole
-            && self.compute_tail_checksum(slot.length)? != slot.tail
+            && self.compute_tail_checksum(slot.length, None)? != slot.tail
         {
             return bad(whole);
         }

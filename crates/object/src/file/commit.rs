@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use aqueduct_comm::agreement::{agree_with_max, from_root};
 
+use super::checksums::CommittedTail;
 use super::meta_file::{BLOCK, ChecksumUnits, CommitState, ENTRIES, MetaArea, MetaSlot, SUMS, UNIT};
 use super::open_file::{OpenObjectFile, WrittenObjects, merged};
 use crate::error::{Kind, Result};
@@ -51,16 +52,25 @@ impl OpenObjectFile {
             Some(size) => most[1] * size,
             None => most[2].max(self.changes().slot.length),
         };
-        let committed = self.changes().slot.length;
+        let (committed, sum) = {
+            let slot = &self.changes().slot;
+            (slot.length, slot.tail)
+        };
         let is_appended = u64::MAX - most[5] >= committed;
+        let is_extended = is_appended && length >= committed;
+        let tail = is_extended.then_some(CommittedTail { length: committed, sum });
         let grown = committed / BLOCK..length / BLOCK;
         let sums = if is_appended && grown.end <= grown.start + 1 {
             // One block is rank 0's share anyway: nothing is gathered, and an error reaches the other ranks with the slot.
             let mine = self.comm.rank() == 0;
-            if mine { self.fill(length).and_then(|()| self.sums_of_root(grown)) } else { Ok(Vec::new()) }
+            if mine {
+                self.fill(length).and_then(|()| self.sums_of_root(grown, tail))
+            } else {
+                Ok(Vec::new())
+            }
         } else {
             let filled = self.fill(length);
-            let sums = self.gather_sums(if is_appended { None } else { Some(&dirty) }, length)?;
+            let sums = self.gather_sums(if is_appended { None } else { Some(&dirty) }, length, tail)?;
             Ok(self.agree("commit", filled.and(sums))?)
         };
         let (old, slot) = self.next_slot(most[1], length, most[3] + 1);
@@ -71,7 +81,7 @@ impl OpenObjectFile {
             if !is_separate {
                 self.data.sync_alone()?;
             }
-            self.write_state(slot, &old, &sums?)
+            self.write_state(slot, &old, &sums?, tail)
         })?;
         let mut changes = self.changes();
         (changes.high, changes.slot) = (slot.count, slot);
@@ -132,16 +142,21 @@ impl OpenObjectFile {
     }
 
     /// The checksums of these blocks, computed by this rank alone.
-    fn sums_of_root(&self, blocks: Range<u64>) -> Result<ChangedSums> {
+    fn sums_of_root(&self, blocks: Range<u64>, tail: Option<CommittedTail>) -> Result<ChangedSums> {
         if !self.checksums || blocks.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(vec![(blocks.clone(), self.compute_checksums(blocks)?)])
+        Ok(vec![(blocks.clone(), self.compute_checksums(blocks, tail)?)])
     }
 
     /// The checksums of all blocks that any rank has changed: each rank reads its share once, rank 0 gathers them. The outer result is that of the
     /// communication, the inner one that of this rank.
-    fn gather_sums(&self, dirty: Option<&[Range<u64>]>, length: u64) -> Result<Result<ChangedSums>> {
+    fn gather_sums(
+        &self,
+        dirty: Option<&[Range<u64>]>,
+        length: u64,
+        tail: Option<CommittedTail>,
+    ) -> Result<Result<ChangedSums>> {
         if !self.checksums {
             return Ok(Ok(Vec::new()));
         }
@@ -162,7 +177,7 @@ impl OpenObjectFile {
         let mut gathered = Ok(Vec::new());
         for blocks in blocks {
             // A rank that cannot read its share takes part in the gather: the other ranks wait for it.
-            let mine = self.compute_checksums(self.share(&blocks));
+            let mine = self.compute_checksums(self.share(&blocks), tail);
             let sums = mine.as_ref().map_or(&[][..], Vec::as_slice);
             let parts =
                 self.map_comm_error("commit", self.comm.gather_varied(0, sums))?.unwrap_or_default().concat();
@@ -190,7 +205,13 @@ impl OpenObjectFile {
     }
 
     /// Rank 0: writes the checksums, then the slot.
-    fn write_state(&self, mut slot: MetaSlot, old: &MetaSlot, sums: &ChangedSums) -> Result<MetaSlot> {
+    fn write_state(
+        &self,
+        mut slot: MetaSlot,
+        old: &MetaSlot,
+        sums: &ChangedSums,
+        tail: Option<CommittedTail>,
+    ) -> Result<MetaSlot> {
         let Some(meta) = &self.meta else { return Ok(self.changes().slot.clone()) };
         if self.checksums {
             let used = (old.length / BLOCK).div_ceil(SUMS);
@@ -199,7 +220,7 @@ impl OpenObjectFile {
                 meta.at(slot.sums.start).write(&bytes)?;
             }
             self.write_sums(&slot, old, sums)?;
-            slot.tail = self.compute_tail_checksum(slot.length)?;
+            slot.tail = self.compute_tail_checksum(slot.length, tail)?;
         }
         // The index was synced by the ranks that wrote it.
         if !sums.is_empty() || slot.sums.start != old.sums.start {
