@@ -52,7 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("crates/patterns", &["aqueduct"]),
     ("crates/cli", &["aqueduct", "aqueduct-patterns"]),
-    ("crates/bench", &["aqueduct", "aqueduct-patterns", "aqueduct-wave"]),
+    ("crates/bench", &["aqueduct", "aqueduct-fmm", "aqueduct-patterns", "aqueduct-sph", "aqueduct-wave"]),
     ("apps/fmm", &["aqueduct"]),
     ("crates/decomposition", &[]),
     ("apps/md", &["aqueduct", "aqueduct-decomposition"]),

@@ -35,6 +35,9 @@ pub(crate) struct FmmArguments {
     /// Continue the output after its last stored step, on any number of ranks
     #[arg(long, requires = "output")]
     restart: bool,
+    /// Replace an output that exists
+    #[arg(long, conflicts_with = "restart")]
+    start_over: bool,
     /// Begin with the last stored step of this file
     #[arg(long, conflicts_with = "restart")]
     input: Option<String>,
@@ -65,6 +68,7 @@ fn rank(world: &Comm, command: &FmmArguments) -> Result<()> {
         output: command.output.clone(),
         input: command.input.clone(),
         restart: command.restart,
+        start_over: command.start_over,
         io: command.io,
         rows: command.rows,
         picture: command.picture.clone(),

@@ -16,8 +16,8 @@
 //! ```
 //!
 //! # Modules
-//! Edges between the modules go one way: [`run`] → [`packet_output`] → [`packet_file`], [`packet_stream`]; [`run`] → [`picture`], [`scene`], [`config`] → [`simulation`] → [`forces`] → [`quadrature`],
-//! [`exact_sum`] → [`packet`] → [`shape`], [`matrix`].
+//! Edges between the modules go one way: [`run`] → [`packet_output`] → [`packet_stream`] → [`packet_file`]; [`run`] → [`picture`], [`scene`], [`config`] →
+//! [`simulation`] → [`forces`] → [`quadrature`], [`exact_sum`] → [`packet`] → [`shape`], [`matrix`].
 
 pub mod config;
 pub mod exact_sum;

@@ -9,6 +9,17 @@ use aqueduct::object::{ObjectCommExt, ObjectFile, ObjectOpenOptions, ObjectView}
 
 use crate::packet::MassPacket;
 
+/// How an output begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputStart {
+    /// With a new file; one that exists is refused.
+    New,
+    /// With a new file, in place of one that exists.
+    Replace,
+    /// After so many stored steps of an existing file.
+    After(u64),
+}
+
 /// A file of packets that is being written.
 pub struct PacketFile<const D: usize> {
     /// None on ranks that do not write.
@@ -43,12 +54,12 @@ pub fn read_last<const D: usize>(
 }
 
 impl<const D: usize> PacketFile<D> {
-    /// Creates a file for steps of `count` packets, or continues one after its first `steps` stored steps. With `master` rank 0 writes, otherwise all
-    /// ranks. Collective.
-    pub fn open(world: &Comm, master: bool, name: &str, count: usize, steps: Option<u64>) -> Result<Self> {
-        let options = match steps {
-            None => ObjectOpenOptions::new(Mode::read_write().exclusive()),
-            Some(_) => ObjectOpenOptions::new(Mode::read_write()),
+    /// Opens a file for steps of `count` packets. With `master` rank 0 writes, otherwise all ranks. Collective.
+    pub fn open(world: &Comm, master: bool, name: &str, count: usize, start: OutputStart) -> Result<Self> {
+        let (options, steps) = match start {
+            OutputStart::New => (ObjectOpenOptions::new(Mode::read_write().exclusive()), 0),
+            OutputStart::Replace => (ObjectOpenOptions::new(Mode::read_write().exclusive()).replace(), 0),
+            OutputStart::After(steps) => (ObjectOpenOptions::new(Mode::read_write()), steps),
         };
         let (rank, ranks) = (world.rank(), world.size());
         let (share, file) = match (master, rank) {
@@ -58,7 +69,7 @@ impl<const D: usize> PacketFile<D> {
         };
         if let Some(file) = &file {
             file.set_view(&ObjectView::contiguous(file.comm(), share.len() as u64)?)?;
-            file.seek((steps.unwrap_or(0) * share.len() as u64) as i64, Whence::Start)?;
+            file.seek((steps * share.len() as u64) as i64, Whence::Start)?;
         }
         Ok(Self { file, share })
     }

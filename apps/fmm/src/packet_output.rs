@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use aqueduct::comm::Comm;
 
 use crate::packet::MassPacket;
-use crate::packet_file::{self, PacketFile};
+use crate::packet_file::{self, OutputStart, PacketFile};
 use crate::packet_stream::{self, PacketStream};
 
 /// Who reads and writes, and when.
@@ -33,19 +33,19 @@ enum PacketTarget<const D: usize> {
 }
 
 impl<const D: usize> PacketOutput<D> {
-    /// Creates an output for steps of `count` packets, or continues one after its first `steps` stored steps. Collective.
+    /// Opens an output for steps of `count` packets. Collective.
     pub fn open(
         world: &Comm,
         method: IoMethod,
         name: &str,
         count: usize,
-        steps: Option<u64>,
+        start: OutputStart,
     ) -> Result<Self> {
         let target = match method {
             IoMethod::Stream => {
-                PacketTarget::Stream(Box::new(PacketStream::open(world, name, count, steps)?))
+                PacketTarget::Stream(Box::new(PacketStream::open(world, name, count, start)?))
             }
-            _ => PacketTarget::File(PacketFile::open(world, method == IoMethod::Master, name, count, steps)?),
+            _ => PacketTarget::File(PacketFile::open(world, method == IoMethod::Master, name, count, start)?),
         };
         Ok(Self { target, time: Duration::ZERO })
     }

@@ -7,6 +7,7 @@ use aqueduct::comm::Comm;
 use aqueduct::stream::{ObjectKey, Options, Output, Reader, Stream, Streams};
 
 use crate::packet::MassPacket;
+use crate::packet_file::OutputStart;
 
 /// The name of the stream.
 const PACKETS: &str = "packets";
@@ -28,13 +29,14 @@ pub fn read_last<const D: usize>(world: &Comm, name: &str) -> Result<(Vec<MassPa
 }
 
 impl<const D: usize> PacketStream<D> {
-    /// Creates a stream for steps of `count` packets, or continues one after its first `steps` stored steps. Collective.
-    pub fn open(world: &Comm, name: &str, count: usize, steps: Option<u64>) -> Result<Self> {
+    /// Opens a stream for steps of `count` packets. Collective.
+    pub fn open(world: &Comm, name: &str, count: usize, start: OutputStart) -> Result<Self> {
         let mut streams = Streams::new();
         let packets = streams.add_objects::<MassPacket<D>>(Stream::objects(PACKETS));
-        let output = match steps {
-            None => Options::new().create(world, name, &streams)?,
-            Some(steps) => Options::new().resume_after(world, name, &streams, steps)?,
+        let output = match start {
+            OutputStart::New => Options::new().create(world, name, &streams)?,
+            OutputStart::Replace => Options::new().replace().create(world, name, &streams)?,
+            OutputStart::After(steps) => Options::new().resume_after(world, name, &streams, steps)?,
         };
         let border = |rank: usize| count * rank / world.size();
         Ok(Self { output, packets, share: border(world.rank())..border(world.rank() + 1) })

@@ -10,6 +10,7 @@ use aqueduct::comm::{Comm, Op};
 use serde::Serialize;
 
 use crate::config::FmmConfig;
+use crate::packet_file::OutputStart;
 use crate::packet_output::{IoMethod, PacketOutput, read_last};
 use crate::picture;
 use crate::scene;
@@ -30,6 +31,8 @@ pub struct FmmSettings {
     pub input: Option<String>,
     /// Continue the output after its last stored step.
     pub restart: bool,
+    /// Replace an output that exists.
+    pub start_over: bool,
     /// Who reads and writes.
     pub io: IoMethod,
     /// Rows of energies to print.
@@ -42,7 +45,9 @@ impl FmmSettings {
     /// A run to this step without files.
     pub fn new(config: FmmConfig, steps: u64) -> Self {
         let (every, io) = (config.method.relay, IoMethod::Together);
-        Self { config, steps, every, output: None, input: None, restart: false, io, rows: 0, picture: None }
+        let (output, input, picture) = (None, None, None);
+        let (restart, start_over, rows) = (false, false, 0);
+        Self { config, steps, every, output, input, restart, start_over, io, rows, picture }
     }
 }
 
@@ -111,7 +116,9 @@ fn run_in<const D: usize>(world: &Comm, settings: &FmmSettings) -> Result<FmmOut
     let reading = Instant::now();
     let (packets, stored) = initial_packets::<D>(world, settings)?;
     let first = stored.map_or(0, |stored| stored.saturating_sub(1) * settings.every);
-    let open = |name: &String| PacketOutput::open(world, settings.io, name, packets.len(), stored);
+    let start_over = if settings.start_over { OutputStart::Replace } else { OutputStart::New };
+    let begin = stored.map_or(start_over, OutputStart::After);
+    let open = |name: &String| PacketOutput::open(world, settings.io, name, packets.len(), begin);
     let mut output = settings.output.as_ref().map(open).transpose()?;
     let (mut io, mut bytes) = (reading.elapsed(), 0);
     let mut simulation = FmmSimulation::new(world, config.method, packets, first)?;
@@ -139,9 +146,7 @@ fn run_in<const D: usize>(world: &Comm, settings: &FmmSettings) -> Result<FmmOut
         simulation.advance()?;
     }
     if let Some(path) = settings.picture.as_ref().filter(|_| world.rank() == 0) {
-        let caption = format!("{} packets, time {:.3}", simulation.packets().len(), simulation.time());
-        fs::write(path, picture::svg(simulation.packets(), &caption))
-            .with_context(|| format!("writing the picture {}", path.display()))?;
+        write_picture(&simulation, path)?;
     }
     let closing = Instant::now();
     if let Some(output) = output {
@@ -186,6 +191,12 @@ fn initial_packets<const D: usize>(
         Some(input) => Ok((read_last(world, settings.io, input, config.packets)?.0, None)),
         None => Ok((scene::ball(config.packets, config.method.gas.gamma)?, None)),
     }
+}
+
+fn write_picture<const D: usize>(simulation: &FmmSimulation<'_, D>, path: &Path) -> Result<()> {
+    let caption = format!("{} packets, time {:.3}", simulation.packets().len(), simulation.time());
+    fs::write(path, picture::svg(simulation.packets(), &caption))
+        .with_context(|| format!("writing the picture {}", path.display()))
 }
 
 fn print_row<const D: usize>(simulation: &FmmSimulation<'_, D>) {

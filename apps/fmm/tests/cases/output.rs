@@ -10,6 +10,7 @@ use aqueduct::device::layers::TraceDevice;
 use aqueduct::device::{MemFs, Operation, register_device};
 use aqueduct::object::{Category, Object};
 use aqueduct_fmm::packet::MassPacket;
+use aqueduct_fmm::packet_file::OutputStart;
 use aqueduct_fmm::packet_output::{IoMethod, PacketOutput, read_last};
 use aqueduct_fmm::scene::ball;
 
@@ -95,7 +96,7 @@ fn each_packet_is_read_and_written_once_by_all_ranks_as_by_one() {
     for method in [IoMethod::Master, IoMethod::Together] {
         let name = format!("packets:{method:?}");
         let write = |world: &Comm| {
-            let mut output = PacketOutput::open(world, method, &name, 400, None).unwrap();
+            let mut output = PacketOutput::open(world, method, &name, 400, OutputStart::New).unwrap();
             output.write(&packets).unwrap();
             output.write(&packets).unwrap();
             output.close().unwrap();
@@ -148,6 +149,11 @@ fn a_restart_continues_with_the_same_bits_on_another_number_of_ranks() {
     run(&parts, "25", "1", &["--restart", "--io", "master"]);
     run(&parts, "40", "4", &["--restart"]);
     assert_eq!(fs::read(&whole).unwrap(), fs::read(&parts).unwrap());
+    let refused =
+        Command::new(env!("CARGO_BIN_EXE_fmm")).args(["-o", &parts]).env("AQUEDUCT_MPI", "none").output();
+    assert!(!refused.unwrap().status.success(), "an output that exists is refused");
+    run(&parts, "5", "2", &["--start-over"]);
+    assert_eq!(fs::read(&parts).unwrap()[..], fs::read(&whole).unwrap()[..2 * 7200]);
     // A run that begins with the last packets of another one.
     let times = name("times.json");
     run(&name("next"), "0", "2", &["--input", &whole, "--times", &times]);
@@ -174,11 +180,13 @@ fn a_stream_is_continued_on_another_number_of_ranks() {
     run(&parts, "15", "3", &[]);
     run(&parts, "30", "2", &["--restart"]);
     assert_eq!(fs::read(&whole).unwrap(), fs::read(&parts).unwrap());
+    run(&parts, "5", "1", &["--start-over"]);
+    assert_eq!(fs::read(&parts).unwrap()[..], fs::read(&whole).unwrap()[..2 * 7200]);
     let times = fs::read_to_string(times).unwrap();
     let times = times.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let found: Vec<_> =
         times.map(|line| (line["output"].clone(), line["ranks"].as_u64(), line["bytes"].as_u64())).collect();
-    let expected = [(2, 7 * 7200), (3, 4 * 7200), (2, 3 * 7200)];
+    let expected = [(2, 7 * 7200), (3, 4 * 7200), (2, 3 * 7200), (1, 2 * 7200)];
     assert_eq!(
         found,
         expected.map(|(ranks, bytes)| ("stream".into(), Some(ranks), Some(bytes))),

@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use aqueduct::comm::{Comm, Launch, Op};
 use aqueduct_fmm::packet::MassPacket;
+use aqueduct_fmm::packet_file::OutputStart;
 use aqueduct_fmm::packet_output::{IoMethod, PacketOutput};
 use aqueduct_fmm::scene::ball;
 
@@ -77,7 +78,7 @@ fn seconds(
     name: &str,
     steps: usize,
 ) -> Result<f64> {
-    let mut output = PacketOutput::open(world, method, name, packets.len(), None)?;
+    let mut output = PacketOutput::open(world, method, name, packets.len(), OutputStart::New)?;
     world.barrier()?;
     let start = Instant::now();
     (0..steps).try_for_each(|_| output.write(packets))?;

@@ -274,8 +274,10 @@ impl File {
 
     /// Makes durable what this rank has written, and what all have if [`finish_writes`](Self::finish_writes) says so. Not collective.
     pub fn sync_alone(&self) -> Result<()> {
+        let call = self.cx().start_call(TracedOperation::Sync, AccessScope::Independent);
         self.wait_idle();
         let outcome = self.cx().check_not_poisoned("sync").and_then(|()| self.engine.make_durable("sync"));
+        call.iter().filter(|_| outcome.is_ok()).for_each(|call| call.finish(0));
         outcome.inspect_err(|_| self.cx().poison())
     }
 

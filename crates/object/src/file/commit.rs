@@ -52,27 +52,7 @@ impl OpenObjectFile {
             Some(size) => most[1] * size,
             None => most[2].max(self.changes().slot.length),
         };
-        let (committed, sum) = {
-            let slot = &self.changes().slot;
-            (slot.length, slot.tail)
-        };
-        let is_appended = u64::MAX - most[5] >= committed;
-        let is_extended = is_appended && length >= committed;
-        let tail = is_extended.then_some(CommittedTail { length: committed, sum });
-        let grown = committed / BLOCK..length / BLOCK;
-        let sums = if is_appended && grown.end <= grown.start + 1 {
-            // One block is rank 0's share anyway: nothing is gathered, and an error reaches the other ranks with the slot.
-            let mine = self.comm.rank() == 0;
-            if mine {
-                self.fill(length).and_then(|()| self.sums_of_root(grown, tail))
-            } else {
-                Ok(Vec::new())
-            }
-        } else {
-            let filled = self.fill(length);
-            let sums = self.gather_sums(if is_appended { None } else { Some(&dirty) }, length, tail)?;
-            Ok(self.agree("commit", filled.and(sums))?)
-        };
+        let (sums, tail) = self.changed_sums(&dirty, u64::MAX - most[5], length)?;
         let (old, slot) = self.next_slot(most[1], length, most[3] + 1);
         if self.size().is_none() {
             self.write_index(&old, &slot, u64::MAX - most[4], &written)?;
@@ -139,6 +119,34 @@ impl OpenObjectFile {
             "the data has {found} bytes, {length} were written; another program may have truncated it"
         );
         Err(self.error(Kind::Damaged, "commit", detail))
+    }
+
+    /// The checksums of all blocks that any rank has changed, on rank 0, and the committed tail if all changes are after it, from byte `start` on. The
+    /// outer result is the same on all ranks.
+    fn changed_sums(
+        &self,
+        dirty: &[Range<u64>],
+        start: u64,
+        length: u64,
+    ) -> Result<(Result<ChangedSums>, Option<CommittedTail>)> {
+        let (committed, sum) = {
+            let slot = &self.changes().slot;
+            (slot.length, slot.tail)
+        };
+        let is_appended = start >= committed;
+        let is_extended = is_appended && length >= committed;
+        let tail = is_extended.then_some(CommittedTail { length: committed, sum });
+        let grown = committed / BLOCK..length / BLOCK;
+        if is_appended && grown.end <= grown.start + 1 {
+            // One block is rank 0's share anyway: nothing is gathered, and an error reaches the other ranks with the slot.
+            let mine = self.comm.rank() == 0;
+            let filled = if mine { self.fill(length) } else { Ok(()) };
+            let blocks = if mine { grown } else { 0..0 };
+            return Ok((filled.and_then(|()| self.sums_of_root(blocks, tail)), tail));
+        }
+        let filled = self.fill(length);
+        let sums = self.gather_sums(if is_appended { None } else { Some(dirty) }, length, tail)?;
+        Ok((Ok(self.agree("commit", filled.and(sums))?), tail))
     }
 
     /// The checksums of these blocks, computed by this rank alone.

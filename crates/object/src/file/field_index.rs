@@ -51,9 +51,9 @@ fn levels(count: u64) -> Vec<Range<u64>> {
 }
 
 impl<T: Object> ObjectFile<T> {
-    /// Builds a sorted index on a field, by its path in the file's schema, in place of an older one: the file `<name>.<path>.index`. It is valid for the current
-    /// commit; after another one, or if the file is replaced, searches are refused until it is built again. The file must be open for writing. Collective: each
-    /// rank sorts a part of the values.
+    /// Builds a sorted index on a field, by its path in the file's schema, in place of an older one: the file `<name>.<path>.index`. It is valid for the
+    /// current commit; after another one, or if the file is replaced, searches are refused until it is built again. The file must be open for writing.
+    /// Collective: each rank sorts a part of the values.
     ///
     /// ```
     /// use aqueduct_comm::Launch;

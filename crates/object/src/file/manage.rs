@@ -10,7 +10,8 @@ use super::{BEYOND_LIMIT, ObjectFile};
 use crate::Object;
 use crate::error::{Kind, Result};
 
-/// Deletes the data and the `.meta` of this name, and the sorted indices on its fields. Not collective: one rank does it. A file that a program is writing is not deleted.
+/// Deletes the data and the `.meta` of this name, and the sorted indices on its fields. Not collective: one rank does it. A file that a program is
+/// writing is not deleted.
 #[doc(alias = "MPI_File_delete")]
 pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     let name = name.as_ref();

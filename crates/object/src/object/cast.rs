@@ -82,6 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(target_endian = "little")]
     fn plain_values_are_their_bytes() {
         let mut values = [0x0102_0304u32, 5];
         assert_eq!(bytes(&values), Some(&[4, 3, 2, 1, 5, 0, 0, 0][..]));
@@ -93,6 +94,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_endian = "little")]
     fn zeroed_values_and_values_without_bytes() {
         assert_eq!(zeroed::<f64>(3), Some(vec![0.0; 3]));
         assert_eq!(zeroed::<f64>(0), Some(vec![]));
