@@ -103,14 +103,6 @@ fn each_packet_is_read_and_written_once_by_all_ranks_as_by_one() {
             Ok::<_, aqueduct::comm::Error>(())
         };
         Launch::threads(4).run(write).unwrap();
-        let events = trace.events();
-        let read_back = events
-            .iter()
-            .filter(|event| event.operation == Operation::Read && !event.name.ends_with(".meta"));
-        let read_back: u64 = read_back.filter_map(|event| event.outcome.ok()).sum();
-        assert_eq!(read_back, 2 * 48_000, "the commit reads the new bytes once, for their checksums");
-        let syncs = events.iter().filter(|event| event.operation == Operation::Sync).count();
-        println!("{method:?}: {syncs} syncs");
         let writes = transferred(&trace, Operation::Write);
         let read = |world: &Comm| {
             let (read, steps) = read_last::<2>(world, method, &name, 400).unwrap();
