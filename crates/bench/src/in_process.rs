@@ -6,6 +6,7 @@ mod discard_device;
 pub(crate) mod foundations;
 pub(crate) mod objects;
 pub(crate) mod streams;
+pub(crate) mod tunnel;
 
 /// Whether a part is wanted: one of the words, options aside, is a prefix of its name, or there are no words.
 fn is_wanted(words: &[&str], part: &str) -> bool {

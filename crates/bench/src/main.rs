@@ -22,7 +22,7 @@ struct Benchmark {
     run: fn(&[&str]) -> Result<()>,
 }
 
-const BENCHMARKS: [Benchmark; 14] = [
+const BENCHMARKS: [Benchmark; 15] = [
     Benchmark {
         name: "foundations",
         summary: "devices and collective calls against system calls and memcpy",
@@ -87,6 +87,11 @@ const BENCHMARKS: [Benchmark; 14] = [
         name: "fmm",
         summary: "stored steps of all ranks, and in the background, against rank 0 alone [--quick]",
         run: applications::fmm::run,
+    },
+    Benchmark {
+        name: "tunnel",
+        summary: "remote memory against a bare socket [contiguous|latency|patterns|clients|snapshot]… [--quick]",
+        run: in_process::tunnel::run,
     },
     Benchmark {
         name: "messages",
