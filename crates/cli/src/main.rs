@@ -2,20 +2,17 @@
 
 mod array_file;
 mod bench;
-mod compare;
-mod convert;
-mod copy;
 mod demo;
-mod dump;
 mod exec;
-mod inspect;
+mod file_commands;
 mod memfs;
+mod parallel;
 mod particle_run;
 mod remote;
 mod report;
 mod shell;
 mod standard_output;
-mod verify;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -51,19 +48,21 @@ enum CliCommand {
     ///
     /// Exit status: 0 on success, 2 if the file cannot be read.
     #[command(after_help = INSPECT_EXAMPLES)]
-    Inspect(inspect::InspectArguments),
-    /// Print the values of a file as text, a row of the first dimension per line
+    Inspect(file_commands::inspect::InspectArguments),
+    /// Print the values of a file: as text, a row of the first dimension per line, as CSV, JSON, or in the format of numpy
+    ///
+    /// Values that are the attribute `_FillValue` are printed as _ (text), nothing (CSV), or null (JSON).
     ///
     /// Exit status: 0 on success, 2 if the file cannot be read.
     #[command(after_help = DUMP_EXAMPLES)]
-    Dump(dump::DumpArguments),
+    Dump(file_commands::dump::DumpArguments),
     /// Check files for damage: checksums, completeness marks, and whether all data can be read
     ///
     /// Prints for each file `whole`, `damaged`, or `cannot tell`. A file that is unsupported or cannot be read is not damaged.
     ///
     /// Exit status: 0 if all files are whole, 1 if one is damaged, otherwise 2.
     #[command(after_help = VERIFY_EXAMPLES)]
-    Verify(verify::VerifyArguments),
+    Verify(file_commands::verify::VerifyArguments),
     /// Compare two files element by element and print error norms; fails if a difference exceeds the tolerance
     ///
     /// Types, names of dimensions and attributes are compared too. Two numbers a and b differ if |a − b| > ATOL + THRESHOLD · min(|a|, |b|).
@@ -75,7 +74,7 @@ enum CliCommand {
     ///
     /// Exit status: 0 without differences, 1 with differences, 2 if a file cannot be read.
     #[command(after_help = COMPARE_EXAMPLES)]
-    Compare(compare::CompareArguments),
+    Compare(file_commands::compare::CompareArguments),
     /// Convert a file to another format
     ///
     /// Arrays, types, names of dimensions and attributes are kept. What the format cannot store is listed on the standard error stream.
@@ -83,7 +82,7 @@ enum CliCommand {
     ///
     /// Exit status: 0 on success, 2 on failure.
     #[command(after_help = CONVERT_EXAMPLES)]
-    Convert(convert::ConvertArguments),
+    Convert(file_commands::convert::ConvertArguments),
     /// Copy the current objects of an object file, in order, to a new file, on all cores or under mpirun
     ///
     /// Objects of variable size that were overwritten by longer ones leave unused bytes in the data, and are found out of order. The new file
@@ -91,7 +90,7 @@ enum CliCommand {
     ///
     /// Exit status: 0 on success, 2 on failure.
     #[command(after_help = COMPACT_EXAMPLES)]
-    Compact(copy::compact::CompactArguments),
+    Compact(file_commands::copy::compact::CompactArguments),
     /// List or remove files in the memory of this node that MPI programs have left (`memfs:`)
     #[command(subcommand)]
     Memfs(memfs::MemfsCommand),
@@ -112,7 +111,23 @@ enum CliCommand {
     ///
     /// Exit status: 0 on success, 1 if the copy differs, 2 on failure.
     #[command(after_help = COPY_EXAMPLES)]
-    Copy(copy::CopyArguments),
+    Copy(file_commands::copy::CopyArguments),
+    /// Write references to the chunks of a file, with which readers of Zarr read it in place (kerchunk)
+    ///
+    /// The JSON has the metadata of a Zarr store, and for each chunk the file, the offset and the length. Python reads it with
+    /// `fsspec`, zarr and xarray. Values are not copied, except small ones that are stored in metadata.
+    ///
+    /// Exit status: 0 on success, 2 on failure.
+    #[command(after_help = REFS_EXAMPLES)]
+    Refs(file_commands::refs::RefsArguments),
+    /// Follow a file that a program writes: steps, rates, minimum and maximum of the last step
+    ///
+    /// On a terminal a table is refreshed; otherwise a line is printed for each array that has new steps. The command ends when the writer has
+    /// closed the file, if the format records that, or after --for.
+    ///
+    /// Exit status: 0 at the end, 2 if the file cannot be read.
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch(file_commands::watch::WatchArguments),
     /// Make a page about the I/O of a run: how much time it cost, why, and what to change
     ///
     /// Run a program with the environment variable `AQUEDUCT_TRACE=FOLDER`, or `aqueduct exec --report`, then `aqueduct report FOLDER`. The page is
@@ -134,18 +149,25 @@ enum CliCommand {
 
 const INSPECT_EXAMPLES: &str = "Examples:
   aqueduct inspect run.h5
-  aqueduct inspect checkpoints/";
+  aqueduct inspect run.h5 --tree --stats
+  aqueduct inspect run.nc checkpoints/ --json";
 const DUMP_EXAMPLES: &str = "Examples:
   aqueduct dump run.nc --array t --rows 3
+  aqueduct dump run.nc --array t --at '0:3,:,5' --csv
+  aqueduct dump run.nc --array t --npy -o t.npy
   aqueduct dump particles --from 7 --rows 1";
 const VERIFY_EXAMPLES: &str = "Examples:
-  aqueduct verify run.stream checkpoints/";
+  aqueduct verify run.stream checkpoints/
+  aqueduct verify --quick run.h5
+  mpirun -n 16 aqueduct verify run.h5";
 const COMPARE_EXAMPLES: &str = "Examples:
   aqueduct compare a.h5 b.nc
-  aqueduct compare a.nc b.nc --rtol 1e-9 --atol 1e-12 --data-only";
+  aqueduct compare a.nc b.nc --rtol 1e-9 --atol 1e-12 --data-only
+  aqueduct compare a.nc b.nc --tolerance 'speed*=1e-6,1e-9' --exclude debug --json";
 const CONVERT_EXAMPLES: &str = "Examples:
   aqueduct convert run.nc run.h5
-  aqueduct convert run.stream run.nc --array pressure";
+  aqueduct convert run.stream run.nc --array pressure
+  aqueduct convert run.stream pressure.npy --array pressure";
 const COMPACT_EXAMPLES: &str = "Examples:
   aqueduct compact particles particles-compacted";
 const EXEC_EXAMPLES: &str = "Examples:
@@ -155,6 +177,12 @@ const COPY_EXAMPLES: &str = "Examples:
   aqueduct copy run.h5 /archive/run.h5
   aqueduct copy tunnel:node1:7700/run7 run7.nc
   mpirun -n 4 aqueduct copy run.bin uring:/scratch/run.bin --overwrite";
+const REFS_EXAMPLES: &str = "Examples:
+  aqueduct refs run.h5 -o run.json
+  aqueduct refs run.nc --url s3://bucket/run.nc > run.json";
+const WATCH_EXAMPLES: &str = "Examples:
+  aqueduct watch run.stream
+  aqueduct watch run.nc --array pressure --every 0.2 --for 60 --json";
 const REPORT_EXAMPLES: &str = "Examples:
   AQUEDUCT_TRACE=run1 ./program && aqueduct report run1
   aqueduct report before after -o both.html
@@ -175,18 +203,22 @@ fn main() -> ExitCode {
         }
         Some(CliCommand::Demo(options)) => demo::run(&options).map(|()| ExitCode::SUCCESS),
         Some(CliCommand::Exec(options)) => exec::run(&options),
-        Some(CliCommand::Inspect(options)) => inspect::run(&options),
-        Some(CliCommand::Dump(options)) => dump::run(&options),
-        Some(CliCommand::Verify(options)) => verify::run(&options),
-        Some(CliCommand::Compare(options)) => compare::run(&options),
-        Some(CliCommand::Convert(options)) => convert::run(&options),
-        Some(CliCommand::Compact(options)) => copy::compact::run(&options).map(|()| ExitCode::SUCCESS),
+        Some(CliCommand::Inspect(options)) => file_commands::inspect::run(&options),
+        Some(CliCommand::Dump(options)) => file_commands::dump::run(&options),
+        Some(CliCommand::Verify(options)) => file_commands::verify::run(&options),
+        Some(CliCommand::Compare(options)) => file_commands::compare::run(&options),
+        Some(CliCommand::Convert(options)) => file_commands::convert::run(&options),
+        Some(CliCommand::Compact(options)) => {
+            file_commands::copy::compact::run(&options).map(|()| ExitCode::SUCCESS)
+        }
         Some(CliCommand::Memfs(command)) => memfs::run(&command).map(|()| ExitCode::SUCCESS),
         Some(CliCommand::Serve(options)) => remote::serve(&options),
         Some(CliCommand::Servers(options)) => remote::servers(&options).map(|()| ExitCode::SUCCESS),
         Some(CliCommand::List(options)) => remote::list(&options).map(|()| ExitCode::SUCCESS),
         Some(CliCommand::Remove(options)) => remote::remove(&options).map(|()| ExitCode::SUCCESS),
-        Some(CliCommand::Copy(options)) => copy::run(&options),
+        Some(CliCommand::Copy(options)) => file_commands::copy::run(&options),
+        Some(CliCommand::Refs(options)) => file_commands::refs::run(&options),
+        Some(CliCommand::Watch(options)) => file_commands::watch::run(&options),
         Some(CliCommand::Completions(options)) => {
             shell::print_completions(&options).map(|()| ExitCode::SUCCESS)
         }

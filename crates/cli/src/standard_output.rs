@@ -6,14 +6,21 @@
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::process::exit;
 
+use aqueduct::comm::Comm;
+
 /// The exit status that shells report for a program ended by SIGPIPE.
 const SIGPIPE_STATUS: i32 = 141;
 
 /// The standard output stream, buffered; the caller flushes it at the end.
-pub(crate) struct StandardOutput(BufWriter<StdoutLock<'static>>);
+pub(crate) struct StandardOutput(Option<BufWriter<StdoutLock<'static>>>);
 
 pub(crate) fn lock_stdout() -> StandardOutput {
-    StandardOutput(BufWriter::new(io::stdout().lock()))
+    StandardOutput(Some(BufWriter::new(io::stdout().lock())))
+}
+
+/// The standard output stream on rank 0; what other ranks write is dropped. The ranks may be threads of one process.
+pub(crate) fn root_output(world: &Comm) -> StandardOutput {
+    if world.rank() == 0 { lock_stdout() } else { StandardOutput(None) }
 }
 
 /// Prints text and flushes it.
@@ -25,11 +32,13 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 
 impl Write for StandardOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(|error| exit_on_broken_pipe(&error))
+        let Some(stream) = &mut self.0 else { return Ok(bytes.len()) };
+        stream.write(bytes).map_err(|error| exit_on_broken_pipe(&error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().map_err(|error| exit_on_broken_pipe(&error))
+        let Some(stream) = &mut self.0 else { return Ok(()) };
+        stream.flush().map_err(|error| exit_on_broken_pipe(&error))
     }
 }
 

@@ -394,7 +394,6 @@ with h5py.File(sys.argv[1], 'w') as file:
         "the attribute names is omitted: netCDF has no lists of strings",
         "the attribute matrix is omitted: netCDF attributes have one dimension",
         "the attribute about of the group /group is omitted: netCDF has no groups",
-        "the array \"/record\" is omitted",
         "the array \"/text\" is omitted",
         "/flags: bool becomes u8",
     ] {

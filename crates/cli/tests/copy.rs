@@ -1,10 +1,13 @@
 //! `aqueduct copy`, completions, man pages, and the run without a command.
 
+mod sample_files;
 mod test_folder;
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
+use sample_files::{write_objects, write_stream};
 use test_folder::TestFolder;
 
 const NO_WORDS: [&str; 0] = [];
@@ -48,6 +51,55 @@ fn failed_copies_are_errors() {
     // A device that changes what is written is noticed.
     let said = folder.exit_2(&["copy", "a", "fault=bogus:e"]);
     assert!(said.contains("fault"), "{said}");
+}
+
+/// Another process changes the copy before it is compared.
+#[test]
+fn a_copy_that_differs_is_exit_status_1() {
+    let folder = TestFolder::new();
+    fs::write(folder.path("a"), vec![7; 20_000_000]).unwrap();
+    let mut copy = folder.command(&["copy", "-n", "2", "a", "throttle=40MB/s:ufs:b"]);
+    let mut child = copy.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let status = loop {
+        if let Ok(file) = fs::OpenOptions::new().write(true).open(folder.path("b")) {
+            let is_full = file.metadata().unwrap().len() == 20_000_000;
+            if is_full {
+                file.write_at(&[8], 12_000_000).unwrap();
+            }
+        }
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    assert_eq!(status.code(), Some(1));
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("the copy differs, first in the 8388608 bytes from 8388608"), "{said}");
+}
+
+/// The metadata of stream files and object files are copied with the data; those of a file that is replaced are removed.
+#[test]
+fn metadata_files_are_copied_with_their_data() {
+    let folder = TestFolder::new();
+    write_stream(&folder, "run");
+    write_objects(&folder, "dust");
+    for name in ["run", "dust"] {
+        let copy = format!("{name}-copy");
+        assert_eq!(folder.succeed(&["copy", name, &copy]).lines().count(), 2);
+        assert!(folder.succeed(&["compare", name, &copy]).ends_with("no differences\n"));
+        assert!(folder.succeed(&["verify", &copy]).contains("whole"));
+    }
+    let said = folder.succeed(&["copy", "run", "memory-of-run", "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["files"][1]["to"], "memory-of-run.steps");
+    // Bytes of another kind in the place of a stream file.
+    fs::write(folder.path("plain"), "plain").unwrap();
+    folder.succeed(&["copy", "plain", "run-copy", "--overwrite"]);
+    assert!(!folder.path("run-copy.steps").exists());
+    fs::write(folder.path("other.meta"), "kept").unwrap();
+    folder.succeed(&["copy", "plain", "other", "--overwrite"]);
+    assert_eq!(fs::read(folder.path("other.meta")).unwrap(), b"kept");
 }
 
 #[test]

@@ -72,6 +72,7 @@ pub use data::write_request::Hdf5WriteRequest;
 pub use define::Hdf5Definitions;
 pub use file::{DatasetId, Hdf5File};
 pub use model::attribute::Hdf5Attribute;
+pub use model::chunk_location::{ChunkLocation, StoredByteOrder};
 pub use model::chunk_table::ChunkFilter;
 pub use model::dataset_options::{Hdf5Compression, Hdf5DatasetOptions};
 pub use model::datatype::Datatype;

@@ -43,7 +43,7 @@ pub use manage::delete;
 pub(crate) use meta_file::IndexEntry;
 pub(crate) use open_file::{OpenObjectFile, WrittenObjects};
 pub use open_options::ObjectOpenOptions;
-pub use repair::{RepairReport, repair};
+pub use repair::{RepairReport, repair, repair_described};
 pub use request::{ObjectSplitRequest, ReadRequest, WriteRequest};
 pub use scope::{Collective, Independent};
 pub use view::ObjectView;

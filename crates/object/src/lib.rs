@@ -39,6 +39,7 @@ mod error;
 mod file;
 mod into_objects;
 mod object;
+mod provenance;
 pub mod schema;
 mod schema_decoder;
 
@@ -50,7 +51,7 @@ pub use error::{Error, Kind, Result};
 pub use file::{
     BorrowScope, BorrowedWrite, Collective, CollectiveFieldAccess, CollectiveObjectAccess, CompactionReport,
     FieldAccess, FieldIndex, Independent, ObjectAccess, ObjectFile, ObjectOpenOptions, ObjectSplitRequest,
-    ObjectView, ReadRequest, RepairReport, WriteRequest, compact, delete, repair,
+    ObjectView, ReadRequest, RepairReport, WriteRequest, compact, delete, repair, repair_described,
 };
 pub use into_objects::{EncodedBatch, FromIter, IntoObjects, Single};
 #[doc(hidden)]
@@ -58,5 +59,6 @@ pub use object::fold;
 pub use object::{
     Category, Object, SchemaBuilder, bytes_mut, decode, decode_all, encode, encode_all, zeroed,
 };
+pub use provenance::{FileProvenance, UtcTime};
 pub use schema::Schema;
 pub use schema_decoder::SchemaDecoder;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aqueduct_comm::Comm;
 use aqueduct_file::layout::Layout;
 use aqueduct_file::{File, View};
+use aqueduct_object::FileProvenance;
 
 use crate::declare::box_layout::box_layout;
 use crate::declare::stream_info::StreamInfo;
@@ -55,6 +56,7 @@ pub struct Reader {
     header: StepsHeader,
     streams: Vec<StreamInfo>,
     points: Vec<Vec<u64>>,
+    written_by: Option<FileProvenance>,
     records: Vec<StepRecord>,
     /// The complete ones among them, as readers see them.
     stored_steps: Vec<StoredStep>,
@@ -226,12 +228,33 @@ impl Reader {
     pub fn verify(&self) -> Result<Vec<StoredStep>> {
         let mut damaged = Vec::new();
         for stored in &self.stored_steps {
-            let record = &self.records[stored.record];
-            if !checksum_matches(&self.data, &self.streams, record, None)? {
+            if !self.verify_step(stored)? {
                 damaged.push(stored.clone());
             }
         }
         Ok(damaged)
+    }
+
+    /// Reads a step and compares it with its checksum; false if it is damaged. Ranks can share the steps of a file.
+    pub fn verify_step(&self, stored: &StoredStep) -> Result<bool> {
+        let record = self.records.get(stored.record);
+        let record =
+            record.ok_or_else(|| self.error(Kind::BadArgument, "the step is not of this file".to_owned()))?;
+        checksum_matches(&self.data, &self.streams, record, None)
+    }
+
+    /// The program that created the file; none in files of versions that do not record it.
+    pub fn written_by(&self) -> Option<&FileProvenance> {
+        self.written_by.as_ref()
+    }
+
+    /// The bytes of the data that hold the values of a stream in a step; none if the stream is not stored in it.
+    pub fn byte_range(&self, stream: &str, stored: &StoredStep) -> Result<Option<Range<u64>>> {
+        let index = self.find(stream)?;
+        let entry = self.records.get(stored.record).and_then(|record| record.entries.get(index));
+        let size = self.streams[index].item_bytes().unwrap_or(0);
+        let stored = entry.filter(|entry| entry.start != ABSENT);
+        Ok(stored.map(|entry| entry.start..entry.start.saturating_add(entry.items.saturating_mul(size))))
     }
 
     fn find(&self, stream: &str) -> Result<usize> {

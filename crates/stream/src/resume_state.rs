@@ -154,7 +154,7 @@ impl ResumeState {
 }
 
 fn checksum(declared: &Declaration) -> u64 {
-    u64::from(crc32c::crc32c(&StreamFileMetadata::encode(&declared.streams)))
+    u64::from(crc32c::crc32c(&StreamFileMetadata::encode(&declared.streams, None)))
 }
 
 /// The numbers of this rank's values in a stream, in their order, as runs.

@@ -1,6 +1,7 @@
 //! Reading the `.steps` of a stream file, for readers and for outputs that continue a file.
 
 use aqueduct_file::File;
+use aqueduct_object::FileProvenance;
 
 use crate::declare::stream::Reduction;
 use crate::declare::stream_info::{FORMAT, StreamFileMetadata, StreamInfo, StreamRegion};
@@ -24,6 +25,7 @@ pub(crate) struct StepsFileContents {
     pub(crate) header: StepsHeader,
     pub(crate) abouts: Vec<StreamInfo>,
     pub(crate) points: Vec<Vec<u64>>,
+    pub(crate) written_by: Option<FileProvenance>,
 }
 
 pub(crate) fn read_steps_file(name: &str, steps: &File) -> Result<StepsFileContents> {
@@ -41,7 +43,7 @@ pub(crate) fn read_steps_file(name: &str, steps: &File) -> Result<StepsFileConte
     let description: StreamFileMetadata = serde_json::from_slice(&description).map_err(|error| {
         refuse(Kind::Damaged, format!("the description of its .steps is invalid: {error}"))
     })?;
-    let abouts = description.streams;
+    let (abouts, written_by) = (description.streams, description.written_by);
     if description.format != FORMAT
         || abouts.len() != header.streams as usize
         || !abouts.iter().all(makes_sense)
@@ -50,7 +52,7 @@ pub(crate) fn read_steps_file(name: &str, steps: &File) -> Result<StepsFileConte
         return Err(damaged("the description"));
     }
     let points = find_points(steps, &header, &abouts, size)?.ok_or_else(|| damaged("the table of points"))?;
-    Ok(StepsFileContents { header, abouts, points })
+    Ok(StepsFileContents { header, abouts, points, written_by })
 }
 
 fn makes_sense(about: &StreamInfo) -> bool {

@@ -1,11 +1,11 @@
 //! Writing and committing a generation.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use aqueduct_comm::Comm;
 use aqueduct_comm::agreement::first_differing_ranks;
 use aqueduct_file::{File, OpenOptions};
+use aqueduct_object::FileProvenance;
 
 use super::held_generations::HeldGenerations;
 use super::manifest::{Manifest, ManifestEntry, to_hex};
@@ -139,8 +139,8 @@ fn fill(
     }
     let name = place.name(&writing.join("manifest.json"));
     on_root(comm, "write", &name, || {
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let manifest = Manifest::new(number, checkpoint.step, time, comm.size() as u64, entries);
+        let writer = FileProvenance { ranks: comm.size() as u64, ..FileProvenance::now(comm) };
+        let manifest = Manifest::new(number, checkpoint.step, writer, entries);
         let text = manifest.encode().map_err(|why| Error::new(Kind::BadArgument, "write", &name, why))?;
         let file = OpenOptions::new().write(true).create(true).open(&comm.comm_self(), &name)?;
         file.at(0).write(text.as_bytes())?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use aqueduct_comm::Comm;
 use aqueduct_file::File;
 use aqueduct_file::hyperslab::volume;
-use aqueduct_object::{Object, bytes_mut, decode, decode_all, zeroed};
+use aqueduct_object::{FileProvenance, Object, bytes_mut, decode, decode_all, zeroed};
 
 use super::commit::{StoreLocation, differing, head_sum, sums};
 use super::held_generations::GenerationHold;
@@ -122,6 +122,12 @@ impl Generation {
     /// The time at which it was written, in seconds since 1970.
     pub fn time(&self) -> u64 {
         self.manifest.time
+    }
+
+    /// The program that wrote it; program and version are empty in stores of versions that do not record them.
+    pub fn written_by(&self) -> FileProvenance {
+        let Manifest { program, library, ranks, time, .. } = &self.manifest;
+        FileProvenance { program: program.clone(), version: library.clone(), ranks: *ranks, time: *time }
     }
 
     /// Newer generations that [`Store::latest`](crate::Store::latest) skipped.

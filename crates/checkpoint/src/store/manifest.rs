@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use aqueduct_object::FileProvenance;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Kind;
@@ -19,6 +20,11 @@ pub(super) struct Manifest {
     /// Seconds since 1970.
     pub(super) time: u64,
     pub(super) ranks: u64,
+    /// The program that wrote it, and the version of this library.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) program: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) library: String,
     pub(super) parts: Vec<ManifestEntry>,
 }
 
@@ -63,8 +69,19 @@ pub(super) struct ManifestEntry {
 }
 
 impl Manifest {
-    pub(super) fn new(generation: u64, step: u64, time: u64, ranks: u64, parts: Vec<ManifestEntry>) -> Self {
-        Self { format: FORMAT.into(), version: VERSION, generation, step, time, ranks, parts }
+    pub(super) fn new(generation: u64, step: u64, writer: FileProvenance, parts: Vec<ManifestEntry>) -> Self {
+        let FileProvenance { program, version: library, ranks, time } = writer;
+        Self {
+            format: FORMAT.into(),
+            version: VERSION,
+            generation,
+            step,
+            time,
+            ranks,
+            program,
+            library,
+            parts,
+        }
     }
 
     pub(super) fn encode(&self) -> Result<String, String> {
@@ -122,6 +139,10 @@ pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    fn writer() -> FileProvenance {
+        FileProvenance { program: "md".into(), version: "0.1.0".into(), ranks: 4, time: 7 }
+    }
+
     #[test]
     fn a_manifest_survives_encoding_and_every_changed_byte_is_detected() {
         let cells = ManifestEntry {
@@ -138,7 +159,7 @@ mod tests {
             value: Some("0f".into()),
             ..ManifestEntry::default()
         };
-        let manifest = Manifest::new(3, 1000, 7, 4, vec![cells, value]);
+        let manifest = Manifest::new(3, 1000, writer(), vec![cells, value]);
         let text = manifest.encode().unwrap();
         assert_eq!(Manifest::decode(text.as_bytes()), Ok(manifest));
         for at in 0..text.len() {
@@ -169,7 +190,7 @@ mod tests {
     #[test]
     fn a_part_that_is_listed_twice_is_an_error() {
         let part = ManifestEntry { name: "m".into(), kind: "cells".into(), ..ManifestEntry::default() };
-        let text = Manifest::new(1, 2, 3, 4, vec![part.clone(), part]).encode().unwrap();
+        let text = Manifest::new(1, 2, writer(), vec![part.clone(), part]).encode().unwrap();
         assert!(Manifest::decode(text.as_bytes()).unwrap_err().detail.contains("\"m\" is listed twice"));
     }
 

@@ -170,6 +170,17 @@ impl Array {
         }
     }
 
+    /// The bytes of the attribute `_FillValue`, if it is a number of the array's type.
+    pub(crate) fn fill_value(&self) -> Option<&[u8]> {
+        let attribute = self.attributes.iter().find(|attribute| attribute.name == "_FillValue")?;
+        match &attribute.value {
+            AttributeValue::Numbers(kind, _, bytes) if self.element.as_number() == Some(*kind) => {
+                bytes.get(..kind.size() as usize)
+            }
+            _ => None,
+        }
+    }
+
     /// The number of rows: the length of its first dimension, 1 for a scalar.
     pub(crate) fn rows(&self) -> u64 {
         self.shape.first().copied().unwrap_or(1)
@@ -206,6 +217,14 @@ impl Array {
             part.first = part.first.saturating_add(before);
             part
         })
+    }
+
+    /// The last element as a part; none of an empty array.
+    pub(crate) fn last_element(&self) -> Option<ArrayPart> {
+        let all = self.shape.iter().try_fold(1u64, |all, length| all.checked_mul(*length))?;
+        let start = self.shape.iter().map(|length| length.checked_sub(1)).collect::<Option<Vec<u64>>>()?;
+        let slab = Hyperslab { count: vec![1; start.len()], start };
+        Some(ArrayPart { slab, first: all.checked_sub(1)?, count: 1 })
     }
 
     /// The whole array in parts of limited size, in the order of its elements. A part is some whole rows, or a part of one row.

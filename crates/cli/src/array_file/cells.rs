@@ -9,7 +9,9 @@ use aqueduct::comm::Comm;
 use aqueduct::file::{self, File};
 
 use super::finding::FormatMismatch;
-use super::{Array, ArrayFile, ArrayPart, ElementType, Finding, NamedAttribute, molecule};
+use super::{
+    Array, ArrayFile, ArrayPart, ChunkReferences, ElementType, Finding, NamedAttribute, VerifyDepth, molecule,
+};
 
 pub(crate) struct CellArrayFile {
     world: Comm,
@@ -63,12 +65,16 @@ impl ArrayFile for CellArrayFile {
         false
     }
 
-    fn read(&self, _: usize, part: &ArrayPart) -> Result<Vec<u8>> {
+    fn prepare(&self) -> Result<()> {
         // Values are returned only after the checksums were verified.
         let verify = || particle_cells::verify(&self.world, &self.name).err().map(|error| error.to_string());
-        if let Some(what) = self.verified.get_or_init(verify) {
-            return Err(FormatMismatch(what.clone()).into());
-        }
+        self.verified
+            .get_or_init(verify)
+            .as_ref()
+            .map_or(Ok(()), |what| Err(FormatMismatch(what.clone()).into()))
+    }
+
+    fn read(&self, _: usize, part: &ArrayPart) -> Result<Vec<u8>> {
         let CellSummary { row, data, .. } = self.summary;
         let mut bytes = vec![0; (part.count * row) as usize];
         let read = self.open.at(data + part.first * row).read(&mut bytes)?.bytes();
@@ -76,11 +82,21 @@ impl ArrayFile for CellArrayFile {
         Ok(bytes)
     }
 
+    fn references(&self, _: usize) -> Result<ChunkReferences> {
+        Ok(ChunkReferences::adjacent(&self.arrays[0], OsStr::new(&self.name), self.summary.data))
+    }
+
     fn has_checksums(&self) -> bool {
         true
     }
 
-    fn findings(&self) -> Result<Vec<Finding>> {
+    fn findings(&self, depth: VerifyDepth) -> Result<Vec<Finding>> {
+        if depth == VerifyDepth::Quick {
+            let CellSummary { particles, row, data, .. } = self.summary;
+            let (length, wanted) = (self.open.size()?, data.saturating_add(particles.saturating_mul(row)));
+            let text = format!("the file has {length} bytes instead of {wanted}");
+            return Ok((length < wanted).then(|| Finding::damage(text)).into_iter().collect());
+        }
         let verified = particle_cells::verify(&self.world, &self.name).map_err(anyhow::Error::from);
         Ok(verified.err().iter().map(Finding::of).collect())
     }

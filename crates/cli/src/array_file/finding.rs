@@ -46,7 +46,7 @@ impl fmt::Display for FormatMismatch {
 impl std::error::Error for FormatMismatch {}
 
 /// Whether an error means that bytes of a file are wrong. Unsupported, unreadable and missing files are not damaged.
-fn is_damage(error: &anyhow::Error) -> bool {
+pub(crate) fn is_damage(error: &anyhow::Error) -> bool {
     use aqueduct::Kind::{Damaged, Incomplete, NoMetadata};
     error.chain().any(|cause| {
         let kind = cause.downcast_ref::<Error>().map(Error::kind);

@@ -4,18 +4,19 @@ use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail, ensure};
 use aqueduct::comm::Comm;
 use aqueduct::hdf5::{
-    DatasetId, Datatype, Hdf5Attribute, Hdf5CreateOptions, Hdf5DatasetOptions, Hdf5Definitions, Hdf5File,
-    Hdf5Object, Hdf5OpenOptions,
+    ChunkFilter, ChunkLocation, DatasetId, Datatype, Hdf5Attribute, Hdf5CreateOptions, Hdf5DatasetOptions,
+    Hdf5Definitions, Hdf5File, Hdf5Object, Hdf5OpenOptions, StoredByteOrder,
 };
 
 use super::netcdf4_dimensions::NamedScales;
 use super::padded_read;
 use super::{
-    Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, AttributeValue, COMPLETION_MARK, ElementType,
-    Finding, NamedAttribute, NumberType, SharedDimension, element_type, is_internal,
+    Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, AttributeValue, COMPLETION_MARK, ChunkCodec,
+    ChunkReference, ChunkReferences, ElementType, Finding, NamedAttribute, NumberType, SharedDimension,
+    StorageSummary, VerifyDepth, element_type, is_internal,
 };
 
 /// The attribute in which `H5DSset_label` stores the names of a dataset's dimensions.
@@ -49,7 +50,7 @@ fn as_number(ty: &Datatype) -> Option<NumberType> {
     })
 }
 
-fn as_datatype(number: NumberType) -> Datatype {
+pub(super) fn as_datatype(number: NumberType) -> Datatype {
     match number {
         NumberType::I8 | NumberType::I16 | NumberType::I32 | NumberType::I64 => {
             Datatype::Int(number.size() as u32)
@@ -228,6 +229,36 @@ impl Hdf5ArrayFile {
     }
 }
 
+/// A filter that other readers know.
+fn chunk_codec(filter: &ChunkFilter, size: u64) -> Result<ChunkCodec> {
+    let first = filter.parameters.first().copied();
+    Ok(match filter.id {
+        1 => ChunkCodec::Deflate(first.unwrap_or(6)),
+        2 => ChunkCodec::Shuffle(first.map_or(size, u64::from)),
+        3 => ChunkCodec::Fletcher32,
+        32_015 => ChunkCodec::Zstd(first.unwrap_or(3)),
+        _ => bail!("its chunks have the filter {}, which readers of Zarr do not have", filter_text(filter)),
+    })
+}
+
+/// A filter with its parameters.
+fn filter_text(filter: &ChunkFilter) -> String {
+    let level = filter.parameters.first().map_or(String::new(), |level| format!(" {level}"));
+    match filter.id {
+        1 => format!("deflate{level}"),
+        2 => "shuffle".to_owned(),
+        3 => "fletcher32".to_owned(),
+        4 => "szip".to_owned(),
+        5 => "n-bit".to_owned(),
+        6 => "scale-offset".to_owned(),
+        32_000 => "lzf".to_owned(),
+        32_001 => "blosc".to_owned(),
+        32_004 => "lz4".to_owned(),
+        32_015 => format!("zstd{level}"),
+        other => format!("filter {other}"),
+    }
+}
+
 impl ArrayFile for Hdf5ArrayFile {
     fn format(&self) -> String {
         let complete = match self.open.is_complete() {
@@ -283,9 +314,54 @@ impl ArrayFile for Hdf5ArrayFile {
         self.is_text(array).then(|| Ok(self.texts(array, &rows)?.map(line).collect()))
     }
 
-    fn findings(&self) -> Result<Vec<Finding>> {
+    fn reads_boxes(&self) -> bool {
+        true
+    }
+
+    fn is_finished(&self) -> Option<bool> {
+        self.open.is_complete()
+    }
+
+    fn references(&self, array: usize) -> Result<ChunkReferences> {
+        let dataset = self.open.describe(self.datasets[array])?;
+        let is_big_endian = match dataset.stored_byte_order() {
+            StoredByteOrder::Little => false,
+            StoredByteOrder::Big => true,
+            StoredByteOrder::Other => bail!("its elements are not stored as they are read"),
+        };
+        let locations = dataset.chunk_locations();
+        ensure!(!self.is_text(array), "its text is in heaps of the file");
+        ensure!(!locations.is_empty() || dataset.is_sparse(), "it is stored in the metadata of the file");
+        ensure!(
+            locations.iter().all(|chunk| chunk.skipped_filters == 0),
+            "filters of some of its chunks were skipped"
+        );
+        let codec = |filter: &ChunkFilter| chunk_codec(filter, dataset.datatype.size());
+        let codecs = dataset.filters().iter().map(codec).collect::<Result<Vec<ChunkCodec>>>()?;
+        let name = OsString::from(self.open.name());
+        let reference = |chunk: ChunkLocation| ChunkReference {
+            index: chunk.index,
+            file: name.clone(),
+            offset: chunk.offset,
+            bytes: chunk.bytes,
+        };
+        let fill = dataset.is_sparse().then(|| dataset.fill_value());
+        let chunk = dataset.chunk().unwrap_or(&dataset.shape).to_vec();
+        let chunks = locations.into_iter().map(reference).collect();
+        Ok(ChunkReferences { chunk, is_big_endian, codecs, chunks, fill })
+    }
+
+    fn storage(&self, array: usize) -> Option<StorageSummary> {
+        let dataset = self.open.describe(self.datasets[array]).ok()?;
+        let filters = dataset.filters().iter().map(filter_text).collect();
+        let chunk = dataset.chunk().unwrap_or_default().to_vec();
+        Some(StorageSummary { chunk, filters, bytes: dataset.stored() })
+    }
+
+    fn findings(&self, depth: VerifyDepth) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
-        for (at, array) in self.arrays.iter().enumerate().filter(|(at, _)| self.is_text(*at)) {
+        let is_checked = |at: usize| depth == VerifyDepth::Full && self.is_text(at);
+        for (at, array) in self.arrays.iter().enumerate().filter(|(at, _)| is_checked(*at)) {
             findings.extend(self.texts(at, &(0..0)).err().map(|error| Finding::of_part(&array.name, &error)));
         }
         if self.open.is_complete() == Some(false) {
@@ -389,9 +465,11 @@ impl ArrayWriter for Hdf5ArrayWriter {
         self.chunks[array].as_deref()
     }
 
-    fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, array: usize, part: Option<(&ArrayPart, &[u8])>) -> Result<()> {
         let mut queue = self.file.queue();
-        queue.put_bytes(self.datasets[array], part.slab.clone(), bytes);
+        if let Some((part, bytes)) = part {
+            queue.put_bytes(self.datasets[array], part.slab.clone(), bytes);
+        }
         Ok(queue.run_all()?)
     }
 

@@ -1,19 +1,20 @@
 //! Phase spaces of `MarDyn`: text, binary, cells.
 
 use std::ffi::OsString;
+use std::ops::Range;
 
-use anyhow::Result;
-use aqueduct::checkpoint::Molecule;
-use aqueduct::comm::Comm;
+use anyhow::{Context, Result};
+use aqueduct::comm::{Comm, Op};
 use aqueduct::mardyn::{self, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 
-use super::{Array, ArrayFile, ArrayPart, AttributeValue, Finding, NamedAttribute, molecule};
+use super::{Array, ArrayFile, ArrayPart, AttributeValue, Finding, NamedAttribute, VerifyDepth, molecule};
 
-/// A phase space whose molecules were all read. This detects damage, since the formats have no checksums.
+/// A phase space whose molecules were all read, a share on each rank. This detects damage, since the formats have no checksums.
 pub(crate) struct MardynArrayFile {
     format: PhaseSpaceFormat,
     space: PhaseSpace,
-    molecules: Vec<Molecule>,
+    /// All molecules as records, on rank 0.
+    records: Vec<u8>,
     arrays: [Array; 1],
 }
 
@@ -21,9 +22,19 @@ impl MardynArrayFile {
     pub(crate) fn open(world: &Comm, format: PhaseSpaceFormat, files: &PhaseSpaceFiles) -> Result<Self> {
         let input = format.open(world, files)?;
         let molecules = input.read_share()?;
-        let array = Array::new("molecules", molecule::element(), vec![molecules.len() as u64]);
-        Ok(Self { format, space: input.space().clone(), molecules, arrays: [array] })
+        let mut mine = Vec::with_capacity(molecules.len() * molecule::ROW as usize);
+        molecules.iter().for_each(|one| molecule::encode(one, &mut mine));
+        let count = world.allreduce_one(Op::Sum, molecules.len() as u64)?;
+        drop(molecules);
+        let records = if world.size() == 1 { mine } else { gather_records(world, &mine)? };
+        let array = Array::new("molecules", molecule::element(), vec![count]);
+        Ok(Self { format, space: input.space().clone(), records, arrays: [array] })
     }
+}
+
+/// The records of all ranks, on rank 0.
+fn gather_records(world: &Comm, mine: &[u8]) -> Result<Vec<u8>> {
+    Ok(world.gather_varied(0, mine)?.map_or_else(Vec::new, |all| all.concat()))
 }
 
 impl ArrayFile for MardynArrayFile {
@@ -55,16 +66,17 @@ impl ArrayFile for MardynArrayFile {
         vec![(String::new(), all)]
     }
 
-    fn read(&self, _: usize, part: &ArrayPart) -> Result<Vec<u8>> {
-        let range = part.elements();
-        let mut bytes = Vec::with_capacity((part.count * molecule::ROW) as usize);
-        for one in &self.molecules[range.start as usize..range.end as usize] {
-            molecule::encode(one, &mut bytes);
-        }
-        Ok(bytes)
+    fn readers(&self) -> usize {
+        1
     }
 
-    fn findings(&self) -> Result<Vec<Finding>> {
+    fn read(&self, _: usize, part: &ArrayPart) -> Result<Vec<u8>> {
+        let Range { start, end } = part.elements();
+        let bytes = (start * molecule::ROW) as usize..(end * molecule::ROW) as usize;
+        Ok(self.records.get(bytes).context("the records are on rank 0")?.to_vec())
+    }
+
+    fn findings(&self, _: VerifyDepth) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use aqueduct::checkpoint::{CellGrid, Molecule, particle_cells};
-use aqueduct::comm::Comm;
+use aqueduct::comm::{Comm, Op};
 use aqueduct::file::File;
 use aqueduct::mardyn::{PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 
@@ -167,10 +167,15 @@ impl ArrayWriter for MoleculeWriter {
         Ok(lost.into_iter().collect())
     }
 
-    fn write(&mut self, _: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
+    fn writers(&self) -> usize {
+        1
+    }
+
+    fn write(&mut self, _: usize, part: Option<(&ArrayPart, &[u8])>) -> Result<()> {
+        self.begun = true;
+        let Some((part, bytes)) = part else { return Ok(()) };
         ensure!(part.first == self.molecules.len() as u64, "parts of molecules are written in order");
         self.molecules.extend(bytes.chunks_exact(ROW as usize).map(decode));
-        self.begun = true;
         Ok(())
     }
 
@@ -179,7 +184,8 @@ impl ArrayWriter for MoleculeWriter {
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
-        let slabs = (self.molecules.len() as u64).div_ceil(PER_CELL).clamp(1, 4096);
+        let count = self.world.allreduce_one(Op::Sum, self.molecules.len() as u64)?;
+        let slabs = count.div_ceil(PER_CELL).clamp(1, 4096);
         let grid = CellGrid::new(self.length, [slabs, 1, 1]);
         let grid = grid.ok_or_else(|| anyhow!("a box of {:?} cannot be divided into cells", self.length))?;
         match &self.target {

@@ -11,9 +11,11 @@ use aqueduct::netcdf::{
     NetcdfOpenOptions, NetcdfValue, Values, VariableId,
 };
 
+use super::field_arrays::{FieldArray, fields_of};
 use super::{
-    Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, AttributeValue, COMPLETION_MARK, ElementType,
-    Finding, NamedAttribute, NumberType, SharedDimension, is_internal,
+    Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, AttributeValue, COMPLETION_MARK,
+    ChunkReference, ChunkReferences, ElementType, Finding, NamedAttribute, NumberType, SharedDimension,
+    VerifyDepth, is_internal,
 };
 
 fn number(kind: NcType) -> NumberType {
@@ -71,7 +73,7 @@ fn read<T: NetcdfValue + aqueduct::object::Object>(
     variable: VariableId,
     slab: Hyperslab,
 ) -> Result<Vec<u8>> {
-    let values: Vec<T> = dataset.at(variable, slab).all().read_vec()?;
+    let values: Vec<T> = dataset.at(variable, slab).read_vec()?;
     Ok(aqueduct::object::encode_all(&values).into_owned())
 }
 
@@ -82,7 +84,7 @@ fn write<T: NetcdfValue + aqueduct::object::Object>(
     bytes: &[u8],
 ) -> Result<()> {
     let values: Vec<T> = aqueduct::object::decode_all(bytes, bytes.len() / size_of::<T>())?;
-    Ok(dataset.at(variable, slab).all().write(&values)?)
+    Ok(dataset.at(variable, slab).write(&values)?)
 }
 
 /// The value of an attribute, independent of the format.
@@ -212,7 +214,30 @@ impl ArrayFile for NetcdfArrayFile {
         typed!(number, read(&self.dataset, self.variables[array], part.slab.clone()))
     }
 
-    fn findings(&self) -> Result<Vec<Finding>> {
+    fn reads_boxes(&self) -> bool {
+        true
+    }
+
+    fn references(&self, array: usize) -> Result<ChunkReferences> {
+        let (variable, name) =
+            (self.dataset.describe(self.variables[array])?, OsStr::new(self.dataset.name()));
+        let array = &self.arrays[array];
+        if !self.header().is_record(variable) {
+            let found = ChunkReferences::adjacent(array, name, variable.begin);
+            return Ok(ChunkReferences { is_big_endian: true, ..found });
+        }
+        let chunk: Vec<u64> = std::iter::once(1).chain(array.shape.iter().skip(1).copied()).collect();
+        let record = |number: u64| {
+            let mut index = vec![0; array.shape.len()];
+            index[0] = number;
+            let offset = variable.begin + number * self.dataset.record_size();
+            ChunkReference { index, file: name.to_owned(), offset, bytes: array.row() }
+        };
+        let records = (0..array.rows()).map(record).collect();
+        Ok(ChunkReferences { is_big_endian: true, ..ChunkReferences::plain(chunk, records) })
+    }
+
+    fn findings(&self, _: VerifyDepth) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
 }
@@ -220,8 +245,8 @@ impl ArrayFile for NetcdfArrayFile {
 pub(crate) struct NetcdfArrayWriter {
     dataset: NetcdfFile,
     name: OsString,
-    /// The variable of each array; `None` for omitted arrays.
-    arrays: Vec<Option<(VariableId, NumberType)>>,
+    /// The variables of each array: one, one for each field of records, or none if it is omitted. With the size of an element.
+    arrays: Vec<(u64, Vec<(VariableId, FieldArray)>)>,
 }
 
 impl NetcdfArrayWriter {
@@ -236,7 +261,7 @@ impl NetcdfArrayWriter {
 impl ArrayWriter for NetcdfArrayWriter {
     fn unsupported_reason(&self, array: &Array) -> Option<String> {
         let element = &array.element;
-        if element.as_number().is_none() {
+        if element.parts.as_ref().is_none_or(Vec::is_empty) {
             return Some(format!("its elements are {}, but netCDF can only store numbers", element.name));
         }
         let fixed = array.shape.iter().skip(usize::from(array.grows));
@@ -272,7 +297,12 @@ impl ArrayWriter for NetcdfArrayWriter {
             }
             let mut made = Vec::new();
             for array in &content.arrays {
-                made.push(define_variable(file, array, &mut naming)?);
+                let mut variables = Vec::new();
+                for field in fields_of(array) {
+                    let variable = define_variable(file, &field.array, field.number, &mut naming)?;
+                    variables.extend(variable.map(|variable| (variable, field)));
+                }
+                made.push((array.element.size, variables));
             }
             Ok((made, naming.lost))
         })?;
@@ -280,9 +310,18 @@ impl ArrayWriter for NetcdfArrayWriter {
         Ok(lost)
     }
 
-    fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
-        let Some((variable, number)) = self.arrays[array] else { return Ok(()) };
-        typed!(number, write(&self.dataset, variable, part.slab.clone(), bytes))
+    fn write(&mut self, array: usize, part: Option<(&ArrayPart, &[u8])>) -> Result<()> {
+        let (Some((part, bytes)), (size, variables)) = (part, &self.arrays[array]) else { return Ok(()) };
+        for (variable, field) in variables {
+            let slab = field.slab(part);
+            let (dataset, number) = (&self.dataset, field.number);
+            if variables.len() == 1 && *size == number.size() {
+                typed!(number, write(dataset, *variable, slab, bytes))?;
+            } else {
+                typed!(number, write(dataset, *variable, slab, &field.extract(bytes, *size)))?;
+            }
+        }
+        Ok(())
     }
 
     fn created_files(&self) -> Vec<OsString> {
@@ -297,8 +336,9 @@ impl ArrayWriter for NetcdfArrayWriter {
 fn define_variable(
     file: &mut NetcdfDefinitions<'_>,
     array: &Array,
+    number: NumberType,
     naming: &mut DimensionTable<'_>,
-) -> aqueduct::formats::Result<Option<(VariableId, NumberType)>> {
+) -> aqueduct::formats::Result<Option<VariableId>> {
     if array.grows && array.rows() == 0 && !naming.records.is_first_of(array) {
         naming.lost.push(format!(
             "the array {:?} is omitted: its shape is {:?}, but in netCDF only the record dimension {} can have the length 0",
@@ -311,7 +351,6 @@ fn define_variable(
     for at in 0..array.shape.len() {
         dimensions.push(naming.dimension(file, array, &name, at)?);
     }
-    let number = array.element.as_number().unwrap_or(NumberType::U8);
     let variable = file.variable(&name, kind(number), &dimensions)?;
     let own = ElementType::number(number).name;
     if array.element.name != own && number != NumberType::Char {
@@ -336,7 +375,7 @@ fn define_variable(
                 .push(format!("the attribute {} of {} is omitted: {why}", attribute.name, array.name)),
         }
     }
-    Ok(Some((variable, number)))
+    Ok(Some(variable))
 }
 
 /// The record dimension, the only one that grows in netCDF.

@@ -258,9 +258,11 @@ impl ArrayWriter for Netcdf4ArrayWriter {
         self.chunks[array].as_deref()
     }
 
-    fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, array: usize, part: Option<(&ArrayPart, &[u8])>) -> Result<()> {
         let mut queue = self.file.hdf5().queue();
-        queue.put_bytes(self.datasets[array], part.slab.clone(), bytes);
+        if let Some((part, bytes)) = part {
+            queue.put_bytes(self.datasets[array], part.slab.clone(), bytes);
+        }
         Ok(queue.run_all()?)
     }
 

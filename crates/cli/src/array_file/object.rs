@@ -11,11 +11,12 @@ use aqueduct::object::{DynObjectFile, Object, ObjectFile, ObjectOpenOptions, Sch
 
 use super::file_kind::with_suffix;
 use super::{
-    Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, ElementType, Finding, NumberType,
-    lost_metadata,
+    Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, ChunkReferences, ElementType, Finding,
+    NumberType, VerifyDepth, lost_metadata,
 };
 
 pub(crate) struct ObjectArrayFile {
+    name: OsString,
     file: DynObjectFile,
     arrays: [Array; 1],
 }
@@ -28,7 +29,7 @@ impl ObjectArrayFile {
         let count = file.count()?;
         let array =
             Array { grows: true, complete: Some(count), ..Array::new("objects", element, vec![count]) };
-        Ok(Self { file, arrays: [array] })
+        Ok(Self { name: name.to_owned(), file, arrays: [array] })
     }
 }
 
@@ -65,6 +66,14 @@ impl ArrayFile for ObjectArrayFile {
         Ok(bytes)
     }
 
+    fn references(&self, _: usize) -> Result<ChunkReferences> {
+        if self.arrays[0].element.size == 0 {
+            bail!("its objects have variable size");
+        }
+        let is_big_endian = self.file.byte_order() == ByteOrder::Big;
+        Ok(ChunkReferences { is_big_endian, ..ChunkReferences::adjacent(&self.arrays[0], &self.name, 0) })
+    }
+
     fn names_arrays(&self) -> bool {
         false
     }
@@ -78,7 +87,10 @@ impl ArrayFile for ObjectArrayFile {
         true
     }
 
-    fn findings(&self) -> Result<Vec<Finding>> {
+    fn findings(&self, depth: VerifyDepth) -> Result<Vec<Finding>> {
+        if depth == VerifyDepth::Quick {
+            return Ok(Vec::new());
+        }
         let verified = self.file.verify().map_err(anyhow::Error::from);
         Ok(verified.err().iter().map(Finding::of).collect())
     }
@@ -164,8 +176,9 @@ impl ArrayWriter for ObjectArrayWriter {
         Ok(lost)
     }
 
-    fn write(&mut self, _: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
-        self.open.as_ref().ok_or_else(|| anyhow!("nothing is defined"))?.write(part.first, bytes)
+    fn write(&mut self, _: usize, part: Option<(&ArrayPart, &[u8])>) -> Result<()> {
+        let (first, bytes) = part.map_or((0, &[][..]), |(part, bytes)| (part.first, bytes));
+        self.open.as_ref().ok_or_else(|| anyhow!("nothing is defined"))?.write(first, bytes)
     }
 
     fn created_files(&self) -> Vec<OsString> {

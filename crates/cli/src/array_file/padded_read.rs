@@ -4,15 +4,14 @@ use anyhow::Result;
 use aqueduct::formats::Hyperslab;
 use aqueduct::hdf5::{DatasetId, Hdf5File};
 
-/// The bytes of a part, with fill values beyond the end of the dataset. Collective.
+/// The bytes of a part, with fill values beyond the end of the dataset.
 pub(super) fn read(file: &Hdf5File, id: DatasetId, slab: &Hyperslab) -> Result<Vec<u8>> {
     let dataset = file.describe(id)?;
     let there = clip(slab, &dataset.shape);
     if there.count == slab.count {
-        return Ok(file.at(id, there).all().read_bytes()?);
+        return Ok(file.at(id, there).read_bytes()?);
     }
-    // A rank whose part is beyond the end takes part with nothing.
-    let stored = file.at(id, there.clone()).all().read_bytes()?;
+    let stored = file.at(id, there.clone()).read_bytes()?;
     let (size, fill) = (dataset.datatype.size() as usize, dataset.fill_value());
     let mut bytes = fill.repeat(slab.count.iter().product::<u64>() as usize);
     copy_block(&stored, &there.count, &mut bytes, &slab.count, size);

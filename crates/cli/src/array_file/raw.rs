@@ -7,12 +7,12 @@ use aqueduct::comm::Comm;
 use aqueduct::file::{self, File, OpenOptions};
 
 use super::{
-    Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, ElementType, Finding, NumberType,
-    lost_metadata,
+    Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, ChunkReferences, ElementType, Finding,
+    NumberType, VerifyDepth, lost_metadata,
 };
 
 /// Type and shape of raw files.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct RawShape {
     /// Number type of a raw file, little-endian [default: u8]
     #[arg(long = "raw", value_name = "TYPE")]
@@ -76,7 +76,11 @@ impl ArrayFile for RawArrayFile {
         Ok(bytes)
     }
 
-    fn findings(&self) -> Result<Vec<Finding>> {
+    fn references(&self, _: usize) -> Result<ChunkReferences> {
+        Ok(ChunkReferences::adjacent(&self.arrays[0], OsStr::new(self.open.name()), 0))
+    }
+
+    fn findings(&self, _: VerifyDepth) -> Result<Vec<Finding>> {
         let array = &self.arrays[0];
         let rest = self.length - array.rows() * array.row();
         Ok(match (self.has_shape, rest) {
@@ -118,7 +122,8 @@ impl ArrayWriter for RawArrayWriter {
         Ok(lost_metadata("a raw file", content))
     }
 
-    fn write(&mut self, _: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, _: usize, part: Option<(&ArrayPart, &[u8])>) -> Result<()> {
+        let Some((part, bytes)) = part else { return Ok(()) };
         self.file.at(part.first * self.size).write(bytes)?;
         Ok(())
     }

@@ -1,15 +1,20 @@
 //! Checkpoint stores: the parts of a generation as arrays.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::ffi::OsStr;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use aqueduct::checkpoint::{Generation, PartSummary, Store, particle_cells};
 use aqueduct::comm::Comm;
 use aqueduct::file::File;
+use aqueduct::object::{FileProvenance, UtcTime};
 
 use super::finding::FormatMismatch;
-use super::{Array, ArrayFile, ArrayPart, ElementType, Finding, NumberType, molecule, signature};
+use super::{
+    Array, ArrayFile, ArrayPart, ChunkReferences, ElementType, Finding, GenerationState, NumberType,
+    VerifyDepth, molecule, signature,
+};
 
 /// A store, or one checkpoint of it.
 pub(crate) struct CheckpointArrayFile {
@@ -23,6 +28,8 @@ pub(crate) struct CheckpointArrayFile {
     sources: Vec<ArrayLocation>,
     broken: Vec<Finding>,
     verified: OnceCell<Option<String>>,
+    /// What a check has found of each generation that still exists.
+    checked: RefCell<Vec<GenerationState>>,
     world: Comm,
 }
 
@@ -92,8 +99,20 @@ impl CheckpointArrayFile {
         if let Some(part) = wanted.filter(|_| arrays.is_empty() && broken.is_empty()) {
             return Err(anyhow!("the manifest of its checkpoint has no part {part:?}"));
         }
-        let (world, verified) = (world.clone(), OnceCell::new());
-        Ok(Self { store, generations, shown, is_store, arrays, sources, broken, verified, world })
+        let (world, verified, checked) = (world.clone(), OnceCell::new(), RefCell::default());
+        Ok(Self { store, generations, shown, is_store, arrays, sources, broken, verified, checked, world })
+    }
+
+    /// An error if a file of a generation has another length than in the manifest. Collective.
+    fn lengths_match(&self, generation: &Generation) -> Result<()> {
+        for part in generation.summaries().filter(|part| part.kind != "value") {
+            let (length, wanted) = (File::open(&self.world, &part.file)?.size()?, part.bytes);
+            if length != wanted {
+                let text = format!("{}: the file has {length} bytes instead of {wanted}", part.name);
+                return Err(FormatMismatch(text).into());
+            }
+        }
+        Ok(())
     }
 
     /// Whether a generation was removed from the store.
@@ -175,6 +194,11 @@ impl ArrayFile for CheckpointArrayFile {
         }
     }
 
+    fn written_by(&self) -> Option<FileProvenance> {
+        let shown = &self.generations[self.shown?].1;
+        shown.as_ref().ok().map(Generation::written_by)
+    }
+
     fn arrays(&self) -> &[Array] {
         &self.arrays
     }
@@ -183,10 +207,7 @@ impl ArrayFile for CheckpointArrayFile {
         let line = |(number, generation): &(u64, Result<Generation>)| match generation {
             Ok(generation) => {
                 let parts = generation.parts().collect::<Vec<_>>().join(", ");
-                let (step, ranks, time) = (generation.step(), generation.ranks(), generation.time());
-                format!(
-                    "generation {number}: step {step}, written by {ranks} ranks at {time} s since 1970: {parts}"
-                )
+                format!("generation {number}: {}: {parts}", about(generation))
             }
             Err(error) => format!("generation {number}: {error:#}"),
         };
@@ -197,8 +218,11 @@ impl ArrayFile for CheckpointArrayFile {
             .collect()
     }
 
+    fn prepare(&self) -> Result<()> {
+        self.verify_shown()
+    }
+
     fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>> {
-        self.verify_shown()?;
         let size = self.arrays[array].element.size;
         let (first, length) = (part.first * size, (part.count * size) as usize);
         match &self.sources[array] {
@@ -207,7 +231,7 @@ impl ArrayFile for CheckpointArrayFile {
                 bytes.map(<[u8]>::to_vec).context("the value is shorter than its type")
             }
             ArrayLocation::File(name, start) => {
-                let file = File::open(&self.world, name)?;
+                let file = File::open(&self.world.comm_self(), name)?;
                 let mut bytes = vec![0; length];
                 let read = file.at(start + first).read(&mut bytes)?.bytes();
                 ensure!(read == length as u64, "{name} ends before element {}", part.first + part.count);
@@ -216,33 +240,54 @@ impl ArrayFile for CheckpointArrayFile {
         }
     }
 
+    fn references(&self, array: usize) -> Result<ChunkReferences> {
+        match &self.sources[array] {
+            ArrayLocation::File(name, start) => {
+                Ok(ChunkReferences::adjacent(&self.arrays[array], OsStr::new(name), *start))
+            }
+            ArrayLocation::Manifest(_) => Err(anyhow!("it is stored in the manifest")),
+        }
+    }
+
     fn has_checksums(&self) -> bool {
         true
     }
 
-    fn findings(&self) -> Result<Vec<Finding>> {
+    fn findings(&self, depth: VerifyDepth) -> Result<Vec<Finding>> {
         let shown = self.shown.map(|at| self.generations[at].0);
         let is_gone = self.is_store && shown.is_some_and(|number| self.is_gone(number));
         let mut findings = if is_gone { Vec::new() } else { self.broken.clone() };
         if self.generations.is_empty() {
             findings.push(Finding::unknown("the store has no committed generation"));
         }
-        let mut gone = 0;
+        let (mut gone, mut states) = (0, Vec::new());
         for (number, generation) in &self.generations {
             let name = format!("generation {number}");
             let finding = match generation {
                 Err(error) => Some(Finding::of_part(&name, error)),
                 Ok(generation) => {
-                    let verified = generation.verify().map_err(anyhow::Error::from);
+                    let verified = match depth {
+                        VerifyDepth::Quick => self.lengths_match(generation),
+                        VerifyDepth::Full => generation.verify().map_err(anyhow::Error::from),
+                    };
                     verified.err().map(|error| missing_is_damage(&name, &error))
                 }
             };
             match finding {
                 // The running program removed it meanwhile.
                 Some(_) if self.is_store && self.is_gone(*number) => gone += 1,
-                finding => findings.extend(finding),
+                finding => {
+                    let about = generation.as_ref().ok().map(about);
+                    let damage = finding.as_ref().map(|finding| finding.text.clone());
+                    states.push(GenerationState { number: *number, about, damage, is_newest_whole: false });
+                    findings.extend(finding);
+                }
             }
         }
+        if let Some(newest) = states.iter_mut().rfind(|state| state.damage.is_none()) {
+            newest.is_newest_whole = true;
+        }
+        self.checked.replace(if self.is_store { states } else { Vec::new() });
         if gone > 0 && gone == self.generations.len() {
             return Ok(vec![Finding::unknown(
                 "the running program removed all generations meanwhile; try again",
@@ -250,6 +295,19 @@ impl ArrayFile for CheckpointArrayFile {
         }
         Ok(findings)
     }
+
+    fn generations(&self) -> Vec<GenerationState> {
+        self.checked.borrow().clone()
+    }
+}
+
+/// The step, and who wrote it.
+fn about(generation: &Generation) -> String {
+    let (step, writer) = (generation.step(), generation.written_by());
+    if writer.program.is_empty() {
+        return format!("step {step}, written on {} ranks, {}", writer.ranks, UtcTime(writer.time));
+    }
+    format!("step {step}, written by {writer}")
 }
 
 /// A file of the manifest that does not exist is damage.
@@ -280,12 +338,12 @@ mod tests {
             let remove =
                 |number: u64| std::fs::remove_dir_all(folder.join(format!("generation-{number:010}")));
             remove(1)?;
-            assert_eq!(file.findings()?, []);
+            assert_eq!(file.findings(VerifyDepth::Full)?, []);
             // A missing part of an existing generation is damage.
             std::fs::remove_file(folder.join("generation-0000000002/names.objects"))?;
-            assert!(file.findings()?.iter().any(|finding| finding.is_damage));
+            assert!(file.findings(VerifyDepth::Full)?.iter().any(|finding| finding.is_damage));
             [2, 3].into_iter().try_for_each(remove)?;
-            let findings = file.findings()?;
+            let findings = file.findings(VerifyDepth::Full)?;
             assert!(findings.len() == 1 && !findings[0].is_damage, "{findings:?}");
             Ok(())
         };

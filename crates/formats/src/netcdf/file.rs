@@ -58,6 +58,11 @@ impl NetcdfFile {
         &self.header
     }
 
+    /// The bytes from one record to the next, with those of all variables.
+    pub fn record_size(&self) -> u64 {
+        self.sizes.record
+    }
+
     /// What this rank has done to the file since it was opened.
     pub fn counters(&self) -> Counters {
         self.core.counters()

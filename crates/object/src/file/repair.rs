@@ -67,12 +67,20 @@ impl fmt::Display for RepairReport {
 /// # Ok::<(), aqueduct_comm::Error>(())
 /// ```
 pub fn repair<T: Object>(comm: &Comm, name: impl AsRef<OsStr>) -> Result<RepairReport> {
-    let name = name.as_ref();
+    repair_as(comm, name.as_ref(), Some(&*T::schema()))
+}
+
+/// As [`repair()`], for programs that do not know the type: the description in the `.meta` must be readable. Collective; rank 0 does the work.
+pub fn repair_described(comm: &Comm, name: impl AsRef<OsStr>) -> Result<RepairReport> {
+    repair_as(comm, name.as_ref(), None)
+}
+
+fn repair_as(comm: &Comm, name: &OsStr, schema: Option<&Schema>) -> Result<RepairReport> {
     let shown = name.to_string_lossy();
     let talk = |error: aqueduct_comm::Error| Error::from_comm("repair", &shown, &error);
     let own = comm.split(Some(comm.rank() as u32), 0).map_err(talk)?;
     let done = match own.filter(|_| comm.rank() == 0) {
-        Some(own) => repair_on_root::<T>(&own, name, &shown).map(|done| {
+        Some(own) => repair_on_root(&own, name, &shown, schema).map(|done| {
             let numbers = [done.objects, done.cut, u64::from(done.mixed), u64::from(done.rebuilt)];
             numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
         }),
@@ -83,9 +91,10 @@ pub fn repair<T: Object>(comm: &Comm, name: impl AsRef<OsStr>) -> Result<RepairR
     Ok(RepairReport { objects: number(0), cut: number(1), mixed: number(2) != 0, rebuilt: number(3) != 0 })
 }
 
-fn repair_on_root<T: Object>(own: &Comm, name: &OsStr, shown: &str) -> Result<RepairReport> {
+fn repair_on_root(own: &Comm, name: &OsStr, shown: &str, schema: Option<&Schema>) -> Result<RepairReport> {
     let data = OpenOptions::new().read(true).write(true).open(own, name)?;
-    let meta = OpenOptions::new().read(true).write(true).create(true).open(own, meta_name(name))?;
+    let meta =
+        OpenOptions::new().read(true).write(true).create(schema.is_some()).open(own, meta_name(name))?;
     let _claim = lock_meta("repair", name, shown)?;
     let known = read_slot(&meta, shown).and_then(|slot| {
         let description = read_description(&meta, &slot, shown)?;
@@ -100,13 +109,16 @@ fn repair_on_root<T: Object>(own: &Comm, name: &OsStr, shown: &str) -> Result<Re
         return Err(error.clone());
     }
     let rebuilt = known.is_err();
-    let (old, description, (described, schema)) = known.unwrap_or_else(|_| {
-        let schema = (*T::schema()).clone();
-        let described = ObjectFileMetadata::new(&schema, ByteOrder::Little, true);
-        let description = described.encode();
-        let slot = MetaSlot { generation: 0, ..new_slot(CommitState::Complete, &description) };
-        (slot, description, (described, schema))
-    });
+    let (old, description, (described, schema)) = match (known, schema) {
+        (Ok(known), _) => known,
+        (Err(error), None) => return Err(error),
+        (Err(_), Some(schema)) => {
+            let described = ObjectFileMetadata::new(schema, ByteOrder::Little, true);
+            let description = described.encode();
+            let slot = MetaSlot { generation: 0, ..new_slot(CommitState::Complete, &description) };
+            (slot, description, (described, schema.clone()))
+        }
+    };
     let length = data.size()?;
     let found = recover_objects(&data, &schema, described.byte_order, &old, length)?;
     let mut slot = MetaSlot {

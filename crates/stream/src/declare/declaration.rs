@@ -32,7 +32,7 @@ impl Declaration {
         let what = "declaration of the streams (apart from blocks and points)";
         let listed = |(stream, _): &(Stream, _)| matches!(stream.sampled, SampledRegion::ListedPoints(_));
         let listed: Vec<bool> = streams.streams.iter().map(listed).collect();
-        let hash = mine.is_ok().then(|| hash_of(&(StreamFileMetadata::encode(&abouts), &listed)));
+        let hash = mine.is_ok().then(|| hash_of(&(StreamFileMetadata::encode(&abouts, None), &listed)));
         agree_same(comm, "create", file, mine, what, hash, [])?;
         let firsts = count_points(comm, file, streams, &mut abouts)?;
         let points: Vec<RankPoints> = streams

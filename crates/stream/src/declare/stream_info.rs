@@ -1,5 +1,6 @@
 //! The description of a stream in the `.steps` file.
 
+use aqueduct_object::FileProvenance;
 use aqueduct_object::Schema;
 use serde::{Deserialize, Serialize};
 
@@ -187,16 +188,19 @@ pub(crate) struct StreamFileMetadata {
     pub(crate) format: String,
     pub(crate) version: u32,
     pub(crate) streams: Vec<StreamInfo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) written_by: Option<FileProvenance>,
 }
 
 pub(crate) const FORMAT: &str = "aqueduct-stream";
 
 impl StreamFileMetadata {
-    pub(crate) fn encode(streams: &[StreamInfo]) -> Vec<u8> {
+    pub(crate) fn encode(streams: &[StreamInfo], written_by: Option<FileProvenance>) -> Vec<u8> {
         let description = Self {
             format: FORMAT.to_owned(),
             version: crate::steps_format::VERSION,
             streams: streams.to_vec(),
+            written_by,
         };
         serde_json::to_vec(&description).expect("names, numbers and lists of them are JSON")
     }

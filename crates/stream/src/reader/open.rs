@@ -33,6 +33,7 @@ impl Reader {
             streams: found.abouts,
             header: found.header,
             points: found.points,
+            written_by: found.written_by,
             records: Vec::new(),
             stored_steps: Vec::new(),
             incomplete_steps: Vec::new(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::layout::{Layout, LayoutError, Member};
 use aqueduct_file::{self as file, File, Mode, OpenOptions, Source, View, WriterLock};
+use aqueduct_object::FileProvenance;
 
 use super::resume_point::ResumePoint;
 use super::stream_offsets::StreamOffsets;
@@ -138,7 +139,9 @@ impl FileTarget {
         self.map_comm_error(self.comm.broadcast(0, &mut id))?;
         self.id = id[0];
         let abouts = &self.declaration.streams;
-        let description = StreamFileMetadata::encode(abouts);
+        // Its length and checksum must be the same on all ranks.
+        let description = StreamFileMetadata::encode(abouts, Some(FileProvenance::now(&self.comm)));
+        let description = self.map_comm_error(self.comm.broadcast_vec(0, description))?;
         let tables = (UNIT + description.len() as u64).next_multiple_of(8);
         let (end, tables_sum) = self.write_tables(tables)?;
         self.records = end.next_multiple_of(UNIT);

@@ -1,9 +1,11 @@
 //! Comparison of two arrays, element by element.
 
+use aqueduct::object::Object;
+
 use crate::array_file::{ElementType, NumberType, NumberValue};
 
 /// The tolerance of a difference: `absolute + relative · min(|a|, |b|)`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tolerance {
     pub(super) relative: f64,
     pub(super) absolute: f64,
@@ -127,7 +129,7 @@ pub(super) fn load(number: NumberType, bytes: &[u8], values: &mut Vec<f64>) {
 }
 
 /// The result of the comparison of two arrays.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Object)]
 pub(super) struct ElementDifferences {
     /// Numbers of values that were compared, that differ, and that differ by more than the tolerance.
     pub(super) values: u64,
@@ -136,11 +138,11 @@ pub(super) struct ElementDifferences {
     pub(super) largest: Option<ElementDifference>,
     /// The first differences above the tolerance, and how many of them are kept.
     pub(super) first: Vec<ElementDifference>,
-    kept: usize,
+    kept: u64,
 }
 
 /// A pair of values that differ, and their place.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Object)]
 pub(super) struct ElementDifference {
     pub(super) distance: f64,
     /// The index of the value.
@@ -150,13 +152,29 @@ pub(super) struct ElementDifference {
 
 impl ElementDifferences {
     /// Keeps this number of the first differences above the tolerance.
-    pub(super) fn keeping(kept: usize) -> Self {
+    pub(super) fn keeping(kept: u64) -> Self {
         Self { kept, ..Self::default() }
     }
 
     /// Adds values that are equal.
     pub(super) fn add_same(&mut self, count: u64) {
         self.values += count;
+    }
+
+    /// Adds the comparison of the values that follow.
+    pub(super) fn append(&mut self, next: Self) {
+        let moved = |difference: ElementDifference| ElementDifference {
+            place: difference.place + self.values,
+            ..difference
+        };
+        let left = usize::try_from(self.kept).unwrap_or(usize::MAX).saturating_sub(self.first.len());
+        self.first.extend(next.first.into_iter().take(left).map(moved));
+        let larger =
+            next.largest.filter(|largest| self.largest.is_none_or(|known| largest.distance > known.distance));
+        self.largest = larger.map(moved).or(self.largest);
+        self.values += next.values;
+        self.differing += next.differing;
+        self.above += next.above;
     }
 
     pub(super) fn add(&mut self, block: &NumberBlock, tolerance: Tolerance) {
@@ -166,7 +184,7 @@ impl ElementDifferences {
             let difference = ElementDifference { distance: *apart, place: self.values + at as u64, sides };
             if !tolerance.allows(*apart, sides[0], sides[1]) {
                 self.above += 1;
-                if self.first.len() < self.kept {
+                if (self.first.len() as u64) < self.kept {
                     self.first.push(difference);
                 }
             }

@@ -1,5 +1,7 @@
 //! Norms of values, accumulated piece by piece.
 
+use aqueduct::object::Object;
+
 /// The number of independent sums, so that the processor adds several values at once.
 const LANES: usize = 4;
 /// Values up to this one, and from its inverse on, have squares that neither overflow nor underflow.
@@ -7,15 +9,22 @@ const LARGE: f64 = 1e140;
 /// The factor for larger or smaller values: a power of two, so that the scaling is exact.
 const SCALE: f64 = f64::from_bits((1023 + 600) << 52);
 
-/// The Frobenius norm and the infinity norm (the greatest sum of absolute values of a row) of the finite values so far.
-#[derive(Clone, Debug, Default)]
-pub(super) struct NormAccumulator {
+/// The Frobenius norm and the infinity norm (the greatest sum of absolute values of a row) of the finite values so far. Those of adjacent
+/// pieces of a step can be merged.
+#[derive(Clone, Debug, Default, Object)]
+struct NormAccumulator {
+    /// The number of values before this piece in its step, and the number of its values.
+    before: u64,
     values: u64,
     /// Sums of squares: of usual values, of very large values divided by the scale, of very small values multiplied by it.
     squares: [f64; 3],
-    /// The greatest sum of a row, and the sum of the current row.
+    /// The greatest sum of a row that begins and ends in the piece.
     widest: f64,
+    /// The sum of the values up to the end of the first row, and of those of the current row after it.
+    first_row: f64,
     row: f64,
+    /// Whether a row has ended.
+    has_row_end: bool,
     /// Whether a value is not finite.
     infinite: bool,
 }
@@ -23,8 +32,8 @@ pub(super) struct NormAccumulator {
 impl NormAccumulator {
     /// Adds zeros, in rows of `columns` values.
     fn skip(&mut self, count: u64, columns: u64) {
-        if count >= columns - self.values % columns {
-            self.row = 0.0;
+        if count >= columns - (self.before + self.values) % columns {
+            self.end_row();
         }
         self.values += count;
     }
@@ -38,19 +47,35 @@ impl NormAccumulator {
             _ => 0,
         };
         self.squares[class] += piece.squares;
-        self.row += piece.absolute;
-        self.widest = self.widest.max(self.row);
+        *(if self.has_row_end { &mut self.row } else { &mut self.first_row }) += piece.absolute;
         self.values += count;
-        if self.values.is_multiple_of(columns) {
-            self.row = 0.0;
+        if (self.before + self.values).is_multiple_of(columns) {
+            self.end_row();
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    fn end_row(&mut self) {
+        self.widest = self.widest.max(self.row);
+        (self.row, self.has_row_end) = (0.0, true);
+    }
+
+    /// Adds the piece that follows.
+    fn merge(&mut self, next: &Self) {
+        *(if self.has_row_end { &mut self.row } else { &mut self.first_row }) += next.first_row;
+        if next.has_row_end {
+            self.end_row();
+            (self.widest, self.row) = (self.widest.max(next.widest), next.row);
+        }
+        self.squares.iter_mut().zip(next.squares).for_each(|(sum, more)| *sum += more);
+        self.values += next.values;
+        self.infinite |= next.infinite;
+    }
+
+    fn is_empty(&self) -> bool {
         self.values == 0
     }
 
-    pub(super) fn frobenius(&self) -> f64 {
+    fn frobenius(&self) -> f64 {
         if self.infinite {
             return f64::INFINITY;
         }
@@ -58,14 +83,14 @@ impl NormAccumulator {
         (large * SCALE).hypot(usual).hypot(small / SCALE)
     }
 
-    pub(super) fn infinity(&self) -> f64 {
-        if self.infinite { f64::INFINITY } else { self.widest }
+    fn infinity(&self) -> f64 {
+        if self.infinite { f64::INFINITY } else { self.widest.max(self.first_row).max(self.row) }
     }
 }
 
 /// Adds values in rows of `columns` values. Values that are not finite count only with `strict`.
 fn add(norms: &mut [NormAccumulator], values: &[f64], columns: u64, strict: bool) {
-    let mut at = norms.first().map_or(0, |norms| norms.values);
+    let mut at = norms.first().map_or(0, |norms| norms.before + norms.values);
     let mut rest = values;
     while !rest.is_empty() {
         let left = usize::try_from(columns - at % columns).unwrap_or(usize::MAX);
@@ -123,21 +148,33 @@ fn finite(value: f64) -> f64 {
     if value.abs() < f64::INFINITY { value.abs() } else { 0.0 }
 }
 
-/// The norms of one step: of the difference and of both arrays.
-#[derive(Default)]
+/// The norms of one step, or of a piece of it: of the difference and of both arrays.
+#[derive(Clone, Debug, Default, Object)]
 pub(super) struct StepNorms {
     difference: NormAccumulator,
     sides: [NormAccumulator; 2],
 }
 
 /// The errors of one step, relative to the side for which they are greater.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Object)]
 pub(super) struct StepErrors {
     pub(super) frobenius: f64,
     pub(super) infinity: f64,
 }
 
 impl StepNorms {
+    /// Of a piece that begins after this number of values of the step.
+    pub(super) fn starting_at(before: u64) -> Self {
+        let accumulator = NormAccumulator { before, ..NormAccumulator::default() };
+        Self { difference: accumulator.clone(), sides: [accumulator.clone(), accumulator] }
+    }
+
+    /// Adds the piece that follows.
+    pub(super) fn merge(&mut self, next: &Self) {
+        self.difference.merge(&next.difference);
+        self.sides.iter_mut().zip(&next.sides).for_each(|(side, next)| side.merge(next));
+    }
+
     /// Adds the next values of both sides and their differences, in rows of `columns` values.
     pub(super) fn add(&mut self, sides: [&[f64]; 2], apart: &[f64], columns: u64) {
         add(std::slice::from_mut(&mut self.difference), apart, columns, true);
@@ -218,6 +255,37 @@ mod tests {
         other[3] = f64::NAN;
         assert!(in_pieces(&one, &other, 60, 7).frobenius.is_infinite());
         assert!(in_pieces(&one, &other, 60, 7).infinity.is_infinite());
+    }
+
+    /// Pieces that several ranks have accumulated give the same norms, wherever they are cut.
+    #[test]
+    fn merged_pieces_have_the_norms_of_the_whole() {
+        let one: Vec<f64> = (0..60).map(|at| f64::from(at * at - 700) * 10f64.powi(at % 7)).collect();
+        let mut other = one.clone();
+        (other[7], other[31], other[58]) = (other[7] + 3e5, other[31] - 7.0, other[58] - 1e9);
+        for columns in [1, 4, 15, 20, 60] {
+            let whole = in_pieces(&one, &other, columns, 60);
+            for piece in 1..60 {
+                let mut merged = StepNorms::default();
+                for (number, (one, other)) in one.chunks(piece).zip(other.chunks(piece)).enumerate() {
+                    let mut norms = StepNorms::starting_at((number * piece) as u64);
+                    let apart: Vec<f64> =
+                        one.iter().zip(other).map(|(one, other)| distance(*one, *other)).collect();
+                    if one == other {
+                        norms.add_same(one, columns);
+                    } else {
+                        norms.add([one, other], &apart, columns);
+                    }
+                    merged.merge(&norms);
+                }
+                let StepErrors { frobenius, infinity } = merged.errors();
+                let near = |sum: f64, whole: f64| (sum / whole - 1.0).abs() < 1e-12;
+                assert!(
+                    near(frobenius, whole.frobenius) && near(infinity, whole.infinity),
+                    "{columns} {piece}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,26 @@
+//! Repair of damaged files.
+
+use std::ffi::OsStr;
+
+use anyhow::{Result, bail};
+use aqueduct::comm::Comm;
+use aqueduct::object::repair_described;
+
+use crate::array_file::{FileKind, detect};
+
+/// Repairs an object file that is damaged; what was done, if anything. Collective.
+pub(super) fn repair(world: &Comm, name: &OsStr) -> Result<Option<String>> {
+    match detect(world, name, false)? {
+        FileKind::Objects(data) => {
+            let is_whole = aqueduct::object::ObjectOpenOptions::open_dyn(world, &data)
+                .and_then(|file| file.verify())
+                .is_ok();
+            Ok(if is_whole { None } else { Some(repair_described(world, &data)?.to_string()) })
+        }
+        FileKind::Stream(_) | FileKind::Store(_) | FileKind::Generation { .. } => bail!(
+            "{}: only object files are repaired; of streams and checkpoint stores the complete steps and generations are read as they are",
+            name.display()
+        ),
+        _ => bail!("{}: only object files are repaired", name.display()),
+    }
+}
