@@ -53,6 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/patterns", &["aqueduct"]),
     ("crates/cli", &["aqueduct", "aqueduct-patterns"]),
     ("crates/bench", &["aqueduct", "aqueduct-fmm", "aqueduct-patterns", "aqueduct-sph", "aqueduct-wave"]),
+    ("crates/python", &["aqueduct"]),
     ("apps/fmm", &["aqueduct"]),
     ("crates/decomposition", &[]),
     ("apps/md", &["aqueduct", "aqueduct-decomposition"]),
@@ -82,6 +83,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// The modules that may hold `unsafe`, and why.
 const UNSAFE: &[(&str, &str)] = &[
     ("crates/comm/src/scheduling/background_thread.rs", "system calls that rustix lacks"),
+    ("crates/comm/src/launch/comm_attribute.rs", "attributes of the host's MPI"),
     ("crates/comm/src/launch/host_comm.rs", "a handle of the host program"),
     ("crates/comm/src/node/node_exchange.rs", "shared memory of a node"),
     ("crates/comm/src/node/shared_region.rs", "shared memory of a node"),
@@ -102,9 +104,11 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/file/src/memory/window.rs", "memory that ranks access at the same time"),
     ("crates/formats/src/netcdf/byteswap.rs", "code for registers that the processor says it has"),
     ("crates/fuzz-targets/tests/smoke.rs", "an allocator that counts"),
+    ("crates/python/src/comm.rs", "communicators of mpi4py"),
+    ("crates/python/src/memory.rs", "buffers of Python"),
     ("crates/mpiio/src/buffer/borrowed_buffer.rs", "buffers that C lends"),
     ("crates/mpiio/src/buffer/datarep.rs", "functions of the program"),
-    ("crates/mpiio/src/communicator.rs", "attributes of the host's MPI"),
+    ("crates/mpiio/src/communicator.rs", "communicators of the host program"),
     ("crates/mpiio/src/datatype.rs", "attributes of the host's MPI"),
     ("crates/mpiio/src/datatype/committed.rs", "calls into MPI"),
     ("crates/mpiio/src/datatype/contents.rs", "calls into MPI"),

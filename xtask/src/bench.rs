@@ -3,13 +3,13 @@
 use anyhow::Result;
 
 use crate::shell::{cargo, run};
-use crate::{mpiio, packages, wheels};
+use crate::{mpiio, packages, python, wheels};
 
 /// Runs a benchmark with its arguments. Without a name, or with `--list`, prints them all.
 pub(crate) fn start(words: &[&str]) -> Result<()> {
     let name = words.first().copied().unwrap_or("--list");
-    let compares_libraries =
-        ["peers", "formats", "hdf5", "programs", "motif"].contains(&name) && !words.contains(&"--help");
+    let compares_libraries = ["peers", "formats", "hdf5", "programs", "motif", "python"].contains(&name)
+        && !words.contains(&"--help");
     if compares_libraries && let Err(error) = packages::install() {
         eprintln!("{error:#}; cases that need them are n/a");
     }
@@ -26,6 +26,9 @@ pub(crate) fn start(words: &[&str]) -> Result<()> {
             Ok(folder) => _ = command.env(wheels::KWAVE_VARIABLE, folder),
             Err(error) => eprintln!("{error:#}; its rows are n/a"),
         }
+    }
+    if name == "python" {
+        command.env("AQUEDUCT_BENCH_PYTHON", python::interpreter()?);
     }
     run(command.arg("--").args(words))
 }

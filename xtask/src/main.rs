@@ -9,6 +9,7 @@ mod mpi4py;
 mod mpiio;
 mod packages;
 mod publishing;
+mod python;
 mod sanitize;
 mod shell;
 mod test;
@@ -22,6 +23,8 @@ cargo xtask test --fast          format, lints, unit tests and quick integration
 cargo xtask prepare              install everything that tests need; prints the variables with its paths
 cargo xtask mpiio                build the interposition library, target/release/libaqueduct_mpiio.so
 cargo xtask hosts                run jobs of both MPI libraries and servers of remote memory on several hosts (network namespaces); needs root
+cargo xtask wheel [--dev]        build the Python package, check it, and test it serially, on threads and under MPI; --dev builds
+                                 what is built for tests anyhow
 cargo xtask soak [MINUTES]       open files on many communicators for 10 minutes or MINUTES; memory, descriptors and threads must not grow
 cargo xtask valgrind             run C programs on the interposition library under valgrind
 cargo xtask sanitize address     run tests under AddressSanitizer; `thread` for ThreadSanitizer; needs nightly
@@ -42,6 +45,8 @@ fn main() -> ExitCode {
         ["prepare"] => test::prepare(),
         ["mpiio"] => mpiio::build(),
         ["hosts"] => hosts::run_all(),
+        ["wheel"] => python::test_wheel("release"),
+        ["wheel", "--dev"] => python::test_wheel("dev"),
         ["soak"] => mpiio::soak(None),
         ["soak", minutes] => mpiio::soak(Some(minutes)),
         ["valgrind"] => mpiio::valgrind(),

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::shell::{cargo, command, root, run, succeeds};
 
 /// Packages with `publish = false`.
-const NOT_PUBLISHED: [&str; 11] = [
+const NOT_PUBLISHED: [&str; 12] = [
     "aqueduct-bench",
     "aqueduct-decomposition",
     "aqueduct-fmm",
@@ -18,6 +18,7 @@ const NOT_PUBLISHED: [&str; 11] = [
     "aqueduct-md",
     "aqueduct-model-checks",
     "aqueduct-motif",
+    "aqueduct-python",
     "aqueduct-sph",
     "aqueduct-testkit",
     "aqueduct-wave",

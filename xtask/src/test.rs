@@ -7,12 +7,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::shell::{cargo, run, succeeds};
-use crate::{mpi4py, packages, publishing, wheels};
+use crate::{mpi4py, packages, publishing, python, wheels};
 
 /// A named part of CI.
 type Stage = (&'static str, fn() -> Result<()>);
 
-const STAGES: [Stage; 9] = [
+const STAGES: [Stage; 10] = [
     ("packages", packages::install),
     ("format", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("publishing", publishing::check),
@@ -21,6 +21,7 @@ const STAGES: [Stage; 9] = [
     ("documentation examples", || run(&mut whole(&["test", "--doc"]))),
     ("demonstration", || run(&mut cargo(&["run", "--release", "--", "demo", "--size", "8MiB"]))),
     ("main job", || run(&mut cargo(&["run", "--release"]))),
+    ("wheel", || python::test_wheel("release")),
     ("tests", tests),
 ];
 

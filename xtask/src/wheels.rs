@@ -65,7 +65,7 @@ for kind in ("OMP", "CUDA"):
 "##;
 
 /// An environment of Python with these packages.
-fn environment(name: &str, requirements: &[&str]) -> Result<PathBuf> {
+pub(crate) fn environment(name: &str, requirements: &[&str]) -> Result<PathBuf> {
     let folder = root().join("target/wheels").join(name);
     // Written last: a folder without it is incomplete.
     let mark = folder.join("complete");

@@ -7,6 +7,7 @@ pub(crate) mod hdf5;
 #[cfg(feature = "hdf5")]
 pub(crate) mod hdf5_program;
 pub(crate) mod programs;
+pub(crate) mod python;
 
 use std::process::Command;
 

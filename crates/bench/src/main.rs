@@ -22,7 +22,7 @@ struct Benchmark {
     run: fn(&[&str]) -> Result<()>,
 }
 
-const BENCHMARKS: [Benchmark; 15] = [
+const BENCHMARKS: [Benchmark; 16] = [
     Benchmark {
         name: "foundations",
         summary: "devices and collective calls against system calls and memcpy",
@@ -67,6 +67,11 @@ const BENCHMARKS: [Benchmark; 15] = [
         name: "programs",
         summary: "PnetCDF and parallel HDF5 on the interposition library against their own MPI-IO",
         run: format_libraries::programs::run,
+    },
+    Benchmark {
+        name: "python",
+        summary: "the Python package against Rust, parallel h5py, h5py and numpy [--quick]",
+        run: format_libraries::python::run,
     },
     Benchmark {
         name: "motif",

@@ -1,7 +1,9 @@
 //! Start of a parallel program: on threads of this process, or as one of the processes of an MPI job.
 
+mod comm_attribute;
 mod host_comm;
 
+pub use comm_attribute::{HostComm, before_finalize};
 pub use host_comm::{Host, abandon_mpi, prepare_finalize};
 
 use std::any::Any;
@@ -155,6 +157,20 @@ impl Launch {
             Some((rank, error)) => Err(program_error(rank, error)),
             None => Ok(results.into_iter().flatten().collect()),
         }
+    }
+}
+
+impl Comm {
+    /// A communicator of this process alone, without [`run`]: a world of one rank.
+    ///
+    /// ```
+    /// let alone = aqueduct_comm::Comm::single()?;
+    /// assert_eq!((alone.rank(), alone.size()), (0, 1));
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn single() -> Result<Self> {
+        let transport: Arc<dyn Transport> = ThreadWorld::new(1).transport(0);
+        CommInner::world(&transport, None)
     }
 }
 

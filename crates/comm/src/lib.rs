@@ -87,7 +87,7 @@ pub use collective::reduce_op::{Number, Op};
 pub use comm::Comm;
 pub use comm_pool::PooledComm;
 pub use error::{Error, Kind, Result};
-pub use launch::{Host, Launch, abandon_mpi, prepare_finalize, run};
+pub use launch::{Host, HostComm, Launch, abandon_mpi, before_finalize, prepare_finalize, run};
 pub use matching::packet::{MessageBody, Plain};
 pub use node::shared_region::SharedRegion;
 pub use point_to_point::{Message, MessageSource, ReceiveRequest, SendRequest, Status, wait_all, wait_any};

@@ -2,7 +2,7 @@
 
 use aqueduct_object::Object;
 use aqueduct_stream::{
-    Error, Hyperslab, Output, Reader, Reduction, Result, StoredStep, Stream, StreamInfo, Streams, ValueKind,
+    Error, Hyperslab, Output, Reader, Reduction, Result, StoredStep, Stream, StreamInfo, Streams,
 };
 
 use crate::FuzzTarget;
@@ -78,18 +78,8 @@ fn read_all(reader: &Reader, length: usize) {
 
 fn read_stream(reader: &Reader, about: &StreamInfo, step: &StoredStep) -> Result<usize> {
     let name = &about.name;
-    Ok(match about.stored() {
-        ValueKind::I8 => reader.read::<i8>(name, step)?.len(),
-        ValueKind::I16 => reader.read::<i16>(name, step)?.len(),
-        ValueKind::I32 => reader.read::<i32>(name, step)?.len(),
-        ValueKind::I64 => reader.read::<i64>(name, step)?.len(),
-        ValueKind::U8 => reader.read::<u8>(name, step)?.len(),
-        ValueKind::U16 => reader.read::<u16>(name, step)?.len(),
-        ValueKind::U32 => reader.read::<u32>(name, step)?.len(),
-        ValueKind::U64 => reader.read::<u64>(name, step)?.len(),
-        ValueKind::F32 => reader.read::<f32>(name, step)?.len(),
-        ValueKind::F64 => reader.read::<f64>(name, step)?.len(),
-    })
+    let bytes = reader.read_bytes(name, step)?;
+    Ok(bytes.len() / about.stored().width() as usize)
 }
 
 /// Corrects the checksums of header, metadata and records: `docs/format-stream.md`.

@@ -64,7 +64,7 @@ pub use aqueduct_file::hyperslab::Hyperslab;
 pub use declare::array_storage::{ArrayStorage, StreamAttribute};
 pub use declare::declaration::Declaration;
 pub use declare::rank_points::PointRun;
-pub use declare::stream::{ObjectKey, Reduction, Stream, StreamKey, Streams};
+pub use declare::stream::{ObjectKey, Reduction, Stream, StreamKey, StreamKindKey, Streams};
 pub use declare::stream_info::{StreamInfo, StreamRegion};
 pub use error::{Error, Kind, Result};
 pub use options::Options;

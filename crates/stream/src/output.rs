@@ -1,5 +1,7 @@
 //! An output: the program passes its steps, the writer of the mode stores them.
 
+mod put_bytes;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -307,8 +309,7 @@ impl Output {
                 let refused = |error: aqueduct_file::layout::LayoutError| {
                     Error::new(Kind::BadArgument, "commit", &self.name, error.to_string())
                 };
-                let values = data.as_ref().map_or(&[][..], StepInput::values);
-                accumulator.add(values, &piece.memory).map_err(refused)?;
+                put_bytes::add_sample(accumulator, data.as_ref(), &piece.memory).map_err(refused)?;
             }
         }
         self.check_given(|about, accumulator| about.is_due(step, accumulator.samples()))
@@ -344,7 +345,7 @@ fn due<'a>(
             continue;
         }
         let (given, width) = (given.unwrap_or(StepInput::Values(&[])), about.accumulated().width());
-        let (memory, each) = (given.values(), about.item_bytes().unwrap_or(1).max(1));
+        let each = about.item_bytes().unwrap_or(1).max(1);
         let (items, feed) = match (accumulator, given, &about.region) {
             (Some(accumulator), ..) => {
                 (piece.items, StreamData::Contiguous { bytes: accumulator.finish(), width })
@@ -355,7 +356,15 @@ fn due<'a>(
             (None, StepInput::Values(bytes), StreamRegion::List) => {
                 (bytes.len() as u64 / each, StreamData::Contiguous { bytes, width })
             }
-            (None, ..) => (piece.items, StreamData::Strided { memory, pattern: &piece.memory, width }),
+            (None, StepInput::Values(memory), _) => {
+                (piece.items, StreamData::Strided { memory, pattern: &piece.memory, width })
+            }
+            (None, StepInput::Placed(memory, pattern), region) => {
+                let listed = *region == StreamRegion::List;
+                let items = if listed { pattern.size() / each } else { piece.items };
+                (items, StreamData::Placed { memory, pattern, width })
+            }
+            (None, StepInput::Gathered(bytes), _) => (piece.items, StreamData::Gathered { bytes, width }),
         };
         entries.push(BatchEntry { stream, samples, items });
         feeds.push(feed.converted(about.accumulated(), about.stored()));

@@ -4,6 +4,7 @@ mod objects;
 mod open;
 mod prefetcher;
 mod step_predictor;
+mod values;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,13 +14,10 @@ use aqueduct_file::layout::Layout;
 use aqueduct_file::{File, View};
 use aqueduct_object::FileProvenance;
 
-use crate::declare::box_layout::box_layout;
 use crate::declare::stream_info::StreamInfo;
 use crate::error::{Error, Kind, Result};
 use crate::steps_file::checksum_matches;
 use crate::steps_format::{ABSENT, StepRecord, StepsHeader};
-use crate::value::StreamValue;
-use aqueduct_file::hyperslab::Hyperslab;
 use prefetcher::{Prefetcher, ValueLocation};
 
 pub use objects::StepObjects;
@@ -165,65 +163,6 @@ impl Reader {
         self.lock_prefetcher().stats()
     }
 
-    /// All values of a stream in a step: the array, or the boxes one after the other, values of points, items of a
-    /// list.
-    ///
-    /// The first read of a step, by this call or another, compares all bytes of the step with their checksum.
-    pub fn read<T: StreamValue>(&self, stream: &str, stored: &StoredStep) -> Result<Vec<T>> {
-        let (index, ..) = self.entry::<T>(stream, stored)?;
-        let width = self.streams[index].item_bytes().unwrap_or(0);
-        let find = |stored: &StoredStep| {
-            let (_, start, items) = self.entry::<T>(stream, stored)?;
-            let bytes = items.saturating_mul(width) / size_of::<T>() as u64 * size_of::<T>() as u64;
-            let view = self.fits(View::of(start, &byte()), start, bytes, stored)?;
-            Ok(ValueLocation { view, bytes })
-        };
-        self.values(&(index, None), stored, find)
-    }
-
-    /// The values of a part of a stored box: of the whole array (`number` 0), or of a box. `part` is counted from the
-    /// start of the global array, so that any rank can read any block.
-    pub fn read_part<T: StreamValue>(
-        &self,
-        stream: &str,
-        stored: &StoredStep,
-        number: usize,
-        part: &Hyperslab,
-    ) -> Result<Vec<T>> {
-        let (index, ..) = self.entry::<T>(stream, stored)?;
-        let boxes = self.streams[index].boxes();
-        let refuse = |detail: String| Err(self.error(Kind::BadArgument, detail).in_step(stored.step));
-        let Some(outer) = boxes.get(number) else {
-            return refuse(format!(
-                "stream {stream:?} has {} boxes; there is no number {number}",
-                boxes.len()
-            ));
-        };
-        let inner = part.relative_to(outer);
-        if part.start.len() != outer.start.len()
-            || part.intersection(outer) != *part
-            || !inner.is_inside(&outer.count)
-        {
-            let (start, shape) = (&part.start, &part.count);
-            return refuse(format!(
-                "the block of shape {shape:?} at {start:?} does not lie in box {number} of stream {stream:?}, of shape {:?} at {:?}",
-                outer.count, outer.start
-            ));
-        }
-        let before: u64 = boxes[..number].iter().filter_map(Hyperslab::volume).sum();
-        let width = size_of::<T>() as u64;
-        let layout = Layout::bytes(width).and_then(|element| box_layout(&inner, &element, &outer.count));
-        let layout = layout.map_err(|error| self.error(Kind::BadArgument, error.to_string()))?;
-        let find = |stored: &StoredStep| {
-            let (_, start, _) = self.entry::<T>(stream, stored)?;
-            let start = start.saturating_add(before * width);
-            let end = (layout.true_lower_bound() + layout.true_extent()).max(0) as u64;
-            let view = self.fits(View::new(start, &byte(), &layout), start, end, stored)?;
-            Ok(ValueLocation { view, bytes: layout.size() })
-        };
-        self.values(&(index, Some((number, part.start.clone(), part.count.clone()))), stored, find)
-    }
-
     /// Reads everything and compares it with its checksums; returns the damaged steps.
     pub fn verify(&self) -> Result<Vec<StoredStep>> {
         let mut damaged = Vec::new();
@@ -265,18 +204,6 @@ impl Reader {
         self.streams.iter().position(|about| about.name == stream).ok_or_else(missing)
     }
 
-    /// The number of the stream, the place of its values, and the number of items.
-    fn entry<T: StreamValue>(&self, stream: &str, step: &StoredStep) -> Result<(usize, u64, u64)> {
-        let index = self.find(stream)?;
-        let stored = self.streams[index].stored();
-        if stored != T::KIND {
-            let detail = format!("stream {stream:?} has values {stored:?}, not {:?}", T::KIND);
-            return Err(self.error(Kind::NoSuchName, detail));
-        }
-        let (start, items) = self.place(index, step)?;
-        Ok((index, start, items))
-    }
-
     /// The place of the values of a stream in a step, and the number of items.
     fn place(&self, index: usize, stored: &StoredStep) -> Result<(u64, u64)> {
         let entry = self.records.get(stored.record).map(|record| record.entries[index]);
@@ -305,40 +232,16 @@ impl Reader {
         view.map_err(|error| error.in_step(stored.step))
     }
 
-    /// Values that were read ahead, or are read now; requests those that are expected to be read next.
-    fn values<T: StreamValue>(
-        &self,
-        kind: &prefetcher::Kind,
-        stored: &StoredStep,
-        find: impl Fn(&StoredStep) -> Result<ValueLocation>,
-    ) -> Result<Vec<T>> {
-        let early = self.lock_prefetcher().take(kind, stored.record);
-        let values = match early {
-            Some(bytes) => {
-                let mut values = bytemuck::zeroed_vec(bytes.len() / size_of::<T>());
-                bytemuck::cast_slice_mut(&mut values).copy_from_slice(&bytes);
-                values
-            }
-            None => self.read_now(&find(stored)?, stored)?,
-        };
-        let whole = kind.1.is_none().then(|| (kind.0, bytemuck::cast_slice(&values)));
-        self.check(stored, whole)?;
-        let next =
-            |record: usize| find(self.stored_steps.iter().find(|stored| stored.record == record)?).ok();
-        self.lock_prefetcher().request_next(&self.data, kind, stored.record, next);
-        Ok(values)
-    }
-
-    fn read_now<T: StreamValue>(&self, want: &ValueLocation, stored: &StoredStep) -> Result<Vec<T>> {
-        let mut values = bytemuck::zeroed_vec(want.bytes as usize / size_of::<T>());
-        let read = self.data.with_view(&want.view).read(&mut values);
+    /// Fills memory of the size of values with them.
+    fn read_now(&self, want: &ValueLocation, stored: &StoredStep, values: &mut [u8]) -> Result<()> {
+        let read = self.data.with_view(&want.view).read(values);
         let read = read.map_err(|error| error.in_step(stored.step))?.bytes();
         if read < want.bytes {
             let (bytes, start) = (want.bytes, want.view.displacement());
             let detail = format!("only {read} of {bytes} bytes at {start} exist: the data was truncated");
             return Err(self.error(Kind::Damaged, detail).in_step(stored.step));
         }
-        Ok(values)
+        Ok(())
     }
 
     /// Compares the bytes of a step with their checksum, once. The bytes of a stream that are in memory already are

@@ -162,7 +162,7 @@ impl Generation {
 
     /// The particles in this rank's region. Any regions are possible. Collective.
     pub fn cells<P: Particle>(&self, name: &str, region: &SpatialRegion) -> Result<Vec<P>> {
-        let entry = self.part(name, "cells", "")?;
+        let entry = self.part(name, "cells", Some(""))?;
         CellFile::open(&self.comm, &self.file(entry))?.read(region)
     }
 
@@ -186,7 +186,40 @@ impl Generation {
 
     /// Any block of an array. Collective.
     pub fn array<T: Object>(&self, name: &str, block: &ArrayBlock) -> Result<Vec<T>> {
-        let entry = self.part(name, "array", T::schema().signature());
+        let schema = T::schema();
+        let size = T::SIZE.unwrap_or(0);
+        let damaged = |file: &str, detail: String| Error::new(Kind::Damaged, "read", file, detail);
+        self.with_array(name, block, Some(schema.signature()), |file, elements, read| {
+            if let Some(mut values) = zeroed::<T>(elements) {
+                read(size as u64, bytes_mut(&mut values).unwrap_or_default())?;
+                return Ok(values);
+            }
+            let mut bytes = vec![0; elements * size];
+            read(size as u64, &mut bytes)?;
+            decode_all(&bytes, elements).map_err(|error| damaged(file, error.to_string()))
+        })
+    }
+
+    /// As [`array`](Self::array), as bytes: elements of the type that [the summary](Self::summaries) names, encoded. Collective.
+    pub fn array_bytes(&self, name: &str, block: &ArrayBlock) -> Result<Vec<u8>> {
+        let stored = self.manifest.parts.iter().find(|entry| entry.name == name);
+        let size = stored.and_then(|entry| entry.bytes.checked_div(volume(&entry.shape)?));
+        self.with_array(name, block, None, |_, elements, read| {
+            let size = size.unwrap_or(0);
+            let mut bytes = vec![0; elements * size as usize];
+            read(size, &mut bytes).map(|()| bytes)
+        })
+    }
+
+    /// Calls `work` with the file of an array, the number of elements of a block of it, and a function that reads the block.
+    fn with_array<R>(
+        &self,
+        name: &str,
+        block: &ArrayBlock,
+        signature: Option<&str>,
+        work: impl FnOnce(&str, usize, &dyn Fn(u64, &mut [u8]) -> Result<()>) -> Result<R>,
+    ) -> Result<R> {
+        let entry = self.part(name, "array", signature);
         let checked = entry.and_then(|entry| match block.elements() {
             Some(elements) if block.shape == entry.shape => Ok((entry, elements)),
             _ => {
@@ -203,47 +236,63 @@ impl Generation {
         let (entry, elements) = agree(&self.comm, "read", &self.shown(), checked)?;
         let file = self.file(entry);
         object_list::with_file(&self.comm, &file, |opened| {
-            let (size, elements) = (T::SIZE.unwrap_or(0), elements as usize);
-            let view = array::view(&file, size as u64, block)?;
-            let damaged = |detail: String| Error::new(Kind::Damaged, "read", &file, detail);
-            let read = |bytes: &mut [u8]| match opened.with_view(&view).all().read(&mut *bytes)?.bytes() {
-                count if count == bytes.len() as u64 => Ok(()),
-                _ => Err(damaged(format!("the file ends before the end of the block {block:?}"))),
+            let read = |size: u64, bytes: &mut [u8]| {
+                let view = array::view(&file, size, block)?;
+                match opened.with_view(&view).all().read(&mut *bytes)?.bytes() {
+                    count if count == bytes.len() as u64 => Ok(()),
+                    _ => {
+                        let detail = format!("the file ends before the end of the block {block:?}");
+                        Err(Error::new(Kind::Damaged, "read", &file, detail))
+                    }
+                }
             };
-            if let Some(mut values) = zeroed::<T>(elements) {
-                read(bytes_mut(&mut values).unwrap_or_default())?;
-                return Ok(values);
-            }
-            let mut bytes = vec![0; elements * size];
-            read(&mut bytes)?;
-            decode_all(&bytes, elements).map_err(|error| damaged(error.to_string()))
+            work(&file, elements as usize, &read)
         })
     }
 
     /// This rank's even share of a list of objects, in the order of the list. Collective.
     pub fn objects<T: Object>(&self, name: &str) -> Result<Vec<T>> {
-        let entry = self.part(name, "objects", T::schema().signature())?;
-        let count = u128::from(entry.count.unwrap_or(0));
-        let border = |rank: usize| (count * rank as u128 / self.comm.size() as u128) as u64;
-        let file = self.file(entry);
-        object_list::with_file(&self.comm, &file, |opened| {
-            let size = T::SIZE.map(|size| size as u64);
-            let (bytes, borders) = object_list::read(
-                opened,
-                size,
-                entry,
-                border(self.comm.rank()),
-                border(self.comm.rank() + 1),
-            )?;
+        let entry = self.part(name, "objects", Some(T::schema().signature()))?;
+        let size = T::SIZE.map(|size| size as u64);
+        self.with_objects(entry, size, |file, bytes, borders| {
             let objects = borders.windows(2).map(|pair| decode(&bytes[pair[0]..pair[1]]));
             let objects: std::result::Result<Vec<T>, _> = objects.collect();
-            objects.map_err(|error| Error::new(Kind::Damaged, "read", &file, error.to_string()))
+            objects.map_err(|error| Error::new(Kind::Damaged, "read", file, error.to_string()))
+        })
+    }
+
+    /// As [`objects`](Self::objects), as bytes: objects of constant size of the type that [the summary](Self::summaries) names, encoded.
+    /// Collective.
+    pub fn objects_bytes(&self, name: &str) -> Result<Vec<u8>> {
+        let entry = self.part(name, "objects", None)?;
+        let size = entry.count.filter(|count| *count > 0).and_then(|count| entry.bytes.checked_div(count));
+        if entry.index.is_some() {
+            let detail = format!("part {name:?} has objects of variable size; read it with its type");
+            return Err(Error::new(Kind::Unsupported, "read", self.shown(), detail));
+        }
+        self.with_objects(entry, Some(size.unwrap_or(0)), |_, bytes, _| Ok(bytes))
+    }
+
+    /// Calls `work` with the file of a list, the bytes of this rank's share, and the offsets between its objects.
+    fn with_objects<R>(
+        &self,
+        entry: &ManifestEntry,
+        size: Option<u64>,
+        work: impl FnOnce(&str, Vec<u8>, Vec<usize>) -> Result<R>,
+    ) -> Result<R> {
+        let count = u128::from(entry.count.unwrap_or(0));
+        let border = |rank: usize| (count * rank as u128 / self.comm.size() as u128) as u64;
+        let (first, end) = (border(self.comm.rank()), border(self.comm.rank() + 1));
+        let file = self.file(entry);
+        object_list::with_file(&self.comm, &file, |opened| {
+            let (bytes, borders) = object_list::read(opened, size, entry, first, end)?;
+            work(&file, bytes, borders)
         })
     }
 
     /// A value that is the same on all ranks. Not collective.
     pub fn value<T: Object>(&self, name: &str) -> Result<T> {
-        let entry = self.part(name, "value", T::schema().signature())?;
+        let entry = self.part(name, "value", Some(T::schema().signature()))?;
         let bytes = entry.value.as_deref().and_then(from_hex);
         let bad = |detail: String| {
             Error::new(Kind::Damaged, "read", self.shown(), format!("value {name:?}: {detail}"))
@@ -296,8 +345,8 @@ impl Generation {
         self.location.name(&part_path(&self.path, &entry.name, &entry.kind))
     }
 
-    /// The part of this name, if it has this kind and type.
-    fn part(&self, name: &str, kind: &str, signature: &str) -> Result<&ManifestEntry> {
+    /// The part of this name, if it has this kind, and this type, if one is wanted.
+    fn part(&self, name: &str, kind: &str, signature: Option<&str>) -> Result<&ManifestEntry> {
         let Some(entry) = self.manifest.parts.iter().find(|entry| entry.name == name) else {
             let parts: Vec<&str> = self.parts().collect();
             let detail =
@@ -305,12 +354,14 @@ impl Generation {
             return Err(Error::new(Kind::NoSuchName, "read", self.shown(), detail));
         };
         let sane = super::part::is_name(name) && (kind != "array" || volume(&entry.shape).is_some());
-        if sane && entry.kind == kind && entry.signature == signature {
+        if sane && entry.kind == kind && signature.is_none_or(|signature| entry.signature == signature) {
             return Ok(entry);
         }
         let detail = format!(
-            "part {name:?} is {} {:?}, not {kind} {signature:?}; read it with its own type",
-            entry.kind, entry.signature
+            "part {name:?} is {} {:?}, not {kind} {:?}; read it with its own type",
+            entry.kind,
+            entry.signature,
+            signature.unwrap_or_default()
         );
         Err(Error::new(Kind::WrongType, "read", self.shown(), detail))
     }

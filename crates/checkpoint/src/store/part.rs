@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use aqueduct_file::hyperslab::{Hyperslab, volume};
+use aqueduct_file::layout::Layout;
 use aqueduct_object::{Encoder, Object, Schema, encode, encode_all};
 
 use crate::grid::CellGrid;
@@ -118,6 +119,81 @@ impl<'a> Checkpoint<'a> {
             }
         };
         self.add(name, part)
+    }
+
+    /// As [`array`](Self::array), of elements of a type that is known at run time: those that `layout` describes in `bytes`, encoded.
+    /// They are borrowed if they are contiguous.
+    ///
+    /// ```
+    /// use aqueduct_checkpoint::{ArrayBlock, Checkpoint, Store};
+    /// use aqueduct_comm::Launch;
+    /// use aqueduct_file::layout::Layout;
+    /// use aqueduct_object::Object;
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let name = folder.path().join("checkpoints");
+    /// Launch::threads(2).run(|world| {
+    ///     let block = ArrayBlock::new([4], [2 * world.rank() as u64], [2]);
+    ///     let bytes = [1i16, 2].map(i16::to_le_bytes).concat();
+    ///     let layout = Layout::bytes(4).unwrap();
+    ///     let mut store = Store::open_or_create(world, &name)?;
+    ///     let mut checkpoint = Checkpoint::new(1);
+    ///     checkpoint.array_bytes("field", &block, &i16::schema(), &bytes, &layout);
+    ///     store.write(&checkpoint)?;
+    ///     let latest = store.latest()?.expect("one was written");
+    ///     assert_eq!(latest.array::<i16>("field", &block)?, [1, 2]);
+    ///     assert_eq!(latest.array_bytes("field", &block)?, bytes);
+    ///     Ok::<_, aqueduct_checkpoint::Error>(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn array_bytes(
+        &mut self,
+        name: &str,
+        block: &ArrayBlock,
+        schema: &Schema,
+        bytes: &'a [u8],
+        layout: &Layout,
+    ) -> &mut Self {
+        let part = described(bytes, layout).map(|bytes| {
+            let (kind, count) = (schema.signature().to_owned(), bytes.len() as u64);
+            match schema.size().filter(|size| *size > 0) {
+                Some(element) if block.elements().and_then(|all| all.checked_mul(element)) == Some(count) => {
+                    CheckpointPart::Array { kind, element, block: block.clone(), bytes }
+                }
+                Some(element) => CheckpointPart::Invalid(block.describe_error(count / element)),
+                None => CheckpointPart::Invalid(format!("objects of type {kind} have no constant size")),
+            }
+        });
+        self.add(name, part.unwrap_or_else(CheckpointPart::Invalid))
+    }
+
+    /// As [`objects`](Self::objects), of objects of constant size of a type that is known at run time.
+    pub fn objects_bytes(&mut self, name: &str, schema: &Schema, bytes: &[u8], layout: &Layout) -> &mut Self {
+        let part = described(bytes, layout).map(|bytes| {
+            let kind = schema.signature().to_owned();
+            let size = schema.size().filter(|size| *size > 0 && (bytes.len() as u64).is_multiple_of(*size));
+            let Some(size) = size else {
+                return CheckpointPart::Invalid(format!(
+                    "{} bytes are no objects of type {kind}",
+                    bytes.len()
+                ));
+            };
+            let count = bytes.len() as u64 / size;
+            let bytes = bytes.into_owned();
+            CheckpointPart::Objects { kind, size: Some(size), count, bytes, ends: Vec::new() }
+        });
+        self.add(name, part.unwrap_or_else(CheckpointPart::Invalid))
+    }
+
+    /// As [`value`](Self::value), of a type that is known at run time, encoded.
+    pub fn value_bytes(&mut self, name: &str, schema: &Arc<Schema>, bytes: &[u8]) -> &mut Self {
+        self.add(name, CheckpointPart::Value { schema: Arc::clone(schema), bytes: bytes.to_vec() })
+    }
+
+    /// Adds a part that cannot be stored, for this reason: writing the checkpoint fails on all ranks.
+    pub fn invalid(&mut self, name: &str, detail: impl Into<String>) -> &mut Self {
+        self.add(name, CheckpointPart::Invalid(detail.into()))
     }
 
     /// Adds this rank's box of a global array. The array in memory has the shape of the box; it is copied if it is transposed or sliced.
@@ -277,6 +353,21 @@ impl Checkpoint<'_> {
         }
         hasher.finish()
     }
+}
+
+/// The bytes that a layout describes, or why there are none; borrowed if they are contiguous.
+fn described<'a>(bytes: &'a [u8], layout: &Layout) -> Result<Cow<'a, [u8]>, String> {
+    let pattern = layout.tiled(1).map_err(|error| error.to_string())?;
+    let (low, high, size) = (pattern.lowest(), pattern.highest(), pattern.size() as usize);
+    if low < 0 || high as u64 > bytes.len() as u64 {
+        return Err(format!("the layout describes bytes {low} to {high} of {}", bytes.len()));
+    }
+    if pattern.is_contiguous() {
+        return Ok(Cow::Borrowed(&bytes[low as usize..][..size]));
+    }
+    let mut gathered = vec![0; size];
+    pattern.gather(bytes, 0, &mut gathered).map_err(|error| error.to_string())?;
+    Ok(Cow::Owned(gathered))
 }
 
 /// Whether the name of a part is valid: it becomes the name of a file.

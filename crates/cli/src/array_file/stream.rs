@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use anyhow::{Context, Result, bail, ensure};
 use aqueduct::comm::{Comm, Op};
-use aqueduct::object::{FileProvenance, Object, encode_all};
-use aqueduct::stream::{Hyperslab, Reader, StoredStep, StreamInfo, StreamRegion, StreamValue, ValueKind};
+use aqueduct::object::FileProvenance;
+use aqueduct::stream::{Hyperslab, Reader, StoredStep, StreamInfo, StreamRegion, ValueKind};
 
 use super::{
     Array, ArrayFile, ArrayPart, AttributeValue, ChunkReference, ChunkReferences, ElementType, Finding,
-    NamedAttribute, NumberType, VerifyDepth, object,
+    NamedAttribute, NumberType, VerifyDepth, object, signature,
 };
 
 pub(crate) struct StreamArrayFile {
@@ -82,10 +82,7 @@ impl StreamArrayFile {
     fn read_step(&self, array: usize, at: usize) -> Result<Vec<u8>> {
         let layout = &self.layouts[array];
         let (parcel, _) = &layout.steps[at];
-        by_kind(
-            layout.kind,
-            &StepRead { reader: &self.reader, stream: &layout.stream, step: parcel, part: None },
-        )
+        StepRead { reader: &self.reader, stream: &layout.stream, step: parcel, part: None }.run(layout.kind)
     }
 }
 
@@ -98,7 +95,7 @@ fn describe(reader: &Reader, about: &StreamInfo) -> Result<(Array, StreamLocatio
         .filter(|parcel| reader.samples(&about.name, parcel).is_ok_and(|samples| samples.is_some()))
         .collect();
     let kind = about.stored();
-    let mut element = ElementType::number(number(kind));
+    let mut element = element_of(kind);
     // The number of elements of a step, if it is the same for all steps.
     let per_step: Option<Vec<u64>> = match &about.region {
         StreamRegion::List => None,
@@ -155,19 +152,28 @@ fn attributes(about: &StreamInfo) -> Vec<NamedAttribute> {
     all
 }
 
-fn number(kind: ValueKind) -> NumberType {
-    match kind {
+/// The elements of a stream; complex numbers as two of them.
+fn element_of(kind: ValueKind) -> ElementType {
+    ElementType::number(match kind {
         ValueKind::I8 => NumberType::I8,
         ValueKind::I16 => NumberType::I16,
         ValueKind::I32 => NumberType::I32,
         ValueKind::I64 => NumberType::I64,
-        ValueKind::U8 => NumberType::U8,
+        ValueKind::U8 | ValueKind::Bool => NumberType::U8,
         ValueKind::U16 => NumberType::U16,
         ValueKind::U32 => NumberType::U32,
         ValueKind::U64 => NumberType::U64,
         ValueKind::F32 => NumberType::F32,
         ValueKind::F64 => NumberType::F64,
-    }
+        ValueKind::F16 | ValueKind::Complex64 | ValueKind::Complex128 => {
+            let part = match kind {
+                ValueKind::F16 => return signature::element("f16", 2),
+                ValueKind::Complex64 => "f32",
+                _ => "f64",
+            };
+            return signature::element(&format!("Complex{{r:{part},i:{part}}}"), kind.width());
+        }
+    })
 }
 
 /// Reads a step or a box of it.
@@ -178,28 +184,13 @@ struct StepRead<'r> {
     part: Option<Hyperslab>,
 }
 
-fn by_kind(kind: ValueKind, work: &StepRead<'_>) -> Result<Vec<u8>> {
-    match kind {
-        ValueKind::I8 => work.run::<i8>(),
-        ValueKind::I16 => work.run::<i16>(),
-        ValueKind::I32 => work.run::<i32>(),
-        ValueKind::I64 => work.run::<i64>(),
-        ValueKind::U8 => work.run::<u8>(),
-        ValueKind::U16 => work.run::<u16>(),
-        ValueKind::U32 => work.run::<u32>(),
-        ValueKind::U64 => work.run::<u64>(),
-        ValueKind::F32 => work.run::<f32>(),
-        ValueKind::F64 => work.run::<f64>(),
-    }
-}
-
 impl StepRead<'_> {
-    fn run<T: StreamValue + Object>(&self) -> Result<Vec<u8>> {
-        let values: Vec<T> = match &self.part {
-            Some(part) => self.reader.read_part(self.stream, self.step, 0, part)?,
-            None => self.reader.read(self.stream, self.step)?,
-        };
-        Ok(encode_all(&values).into_owned())
+    fn run(&self, kind: ValueKind) -> Result<Vec<u8>> {
+        let Some(part) = &self.part else { return Ok(self.reader.read_bytes(self.stream, self.step)?) };
+        let bytes = part.volume().and_then(|elements| elements.checked_mul(kind.width()));
+        let mut values = vec![0; bytes.context("a part larger than memory")? as usize];
+        self.reader.read_part_bytes_into(self.stream, self.step, (0, part), &mut values)?;
+        Ok(values)
     }
 }
 
@@ -228,7 +219,7 @@ impl ArrayFile for StreamArrayFile {
             let (parcel, _) = layout.steps.get(*step as usize).context("the step does not exist")?;
             let read =
                 StepRead { reader: &self.reader, stream: &layout.stream, step: parcel, part: Some(wanted) };
-            return by_kind(layout.kind, &read);
+            return read.run(layout.kind);
         }
         let mut bytes = Vec::with_capacity((part.count * size) as usize);
         let mut wanted = part.elements();

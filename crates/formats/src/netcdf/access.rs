@@ -191,6 +191,32 @@ impl NetcdfFile {
         cut.map_err(|what| self.core.error(Kind::BadArgument, operation, what))
     }
 
+    /// The bytes of a part of a variable, and those of a value, if so many bytes of values of its type are as many as it has.
+    pub(super) fn resolve_bytes(
+        &self,
+        operation: &'static str,
+        variable: VariableId,
+        slab: &Selection,
+        writes: bool,
+        bytes: usize,
+    ) -> Result<(SlabBytes, usize)> {
+        if writes {
+            self.core.may_write(operation)?;
+        }
+        let target = self.accessed_variable(operation, variable, writes)?;
+        let width = target.variable.kind.size() as usize;
+        if !bytes.is_multiple_of(width) {
+            let name = &target.variable.name;
+            let detail = format!(
+                "variable {name:?}: {bytes} bytes are not a multiple of {width}, the size of a value"
+            );
+            return Err(self.core.error(Kind::BadArgument, operation, detail));
+        }
+        let cut = target.slab_bytes(slab, writes, (bytes / width).into());
+        let cut = cut.map_err(|what| self.core.error(Kind::BadArgument, operation, what))?;
+        Ok((cut, width))
+    }
+
     /// Memory for the values of a part that is to be read.
     fn fitting<T: NetcdfValue>(
         &self,

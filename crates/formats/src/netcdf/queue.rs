@@ -84,6 +84,65 @@ impl<'q> NetcdfQueue<'q> {
         self
     }
 
+    /// As [`put`](NetcdfQueue::put), of values as bytes: of the [type](super::Variable::kind) of the variable, in the byte order of
+    /// the machine. They need not be aligned.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// # use aqueduct_formats::netcdf::{NcType, NetcdfCreateOptions, Selection};
+    /// # Launch::threads(2).run(|world| {
+    /// # let mut file = NetcdfCreateOptions::new().replace().create(world, "memfs:bytes.nc")?;
+    /// # let height = file.define(|file| {
+    /// #     let x = file.dimension("x", 4)?;
+    /// #     file.variable("height", NcType::Short, &[x])
+    /// # })?;
+    /// let first = 2 * world.rank() as u64;
+    /// let values = [7i16, -7].map(i16::to_ne_bytes).concat();
+    /// let mut queue = file.queue();
+    /// queue.put_bytes(height, first..first + 2, &values);
+    /// queue.run_all()?;
+    /// let mut all = [0; 8];
+    /// let mut queue = file.queue();
+    /// queue.get_bytes(height, Selection::whole(), &mut all);
+    /// queue.run_all()?;
+    /// assert_eq!(all, [7i16, -7, 7, -7].map(i16::to_ne_bytes).concat()[..]);
+    /// # file.close()
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn put_bytes(
+        &mut self,
+        variable: VariableId,
+        slab: impl Into<Selection>,
+        bytes: &'q [u8],
+    ) -> &mut Self {
+        match self.file.resolve_bytes("write", variable, &slab.into(), true, bytes.len()) {
+            Ok((cut, width)) => self.puts.push((cut, RawValues::of_width(bytes, width))),
+            Err(error) => self.failed = self.failed.clone().and(Err(error)),
+        }
+        self
+    }
+
+    /// As [`get`](NetcdfQueue::get), of values as bytes, as [`put_bytes`](NetcdfQueue::put_bytes) has them.
+    pub fn get_bytes(
+        &mut self,
+        variable: VariableId,
+        slab: impl Into<Selection>,
+        bytes: &'q mut [u8],
+    ) -> &mut Self {
+        match self.file.resolve_bytes("read", variable, &slab.into(), false, bytes.len()) {
+            Ok((cut, width)) => self.gets.push((cut, RawValuesMut::of_width(bytes, width))),
+            Err(error) => self.failed = self.failed.clone().and(Err(error)),
+        }
+        self
+    }
+
+    /// Queues an access that cannot be, for this reason: the run fails, on all ranks if it is collective.
+    pub fn fail(&mut self, error: crate::Error) -> &mut Self {
+        self.failed = self.failed.clone().and(Err(error));
+        self
+    }
+
     /// How many accesses wait.
     pub fn len(&self) -> usize {
         self.puts.len() + self.gets.len()

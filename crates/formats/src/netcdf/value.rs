@@ -73,6 +73,13 @@ impl<'a, T: NetcdfValue> From<&'a [T]> for RawValues<'a> {
     }
 }
 
+impl<'a> RawValues<'a> {
+    /// Values of `width` bytes each, in the byte order of the machine; they need not be aligned.
+    pub(crate) fn of_width(bytes: &'a [u8], width: usize) -> Self {
+        Self { bytes, width }
+    }
+}
+
 impl RawValues<'_> {
     /// Writes some of the bytes that the values have in a file; `out` has exactly their size.
     pub(crate) fn store(self, bytes: Range<usize>, out: &mut [u8]) {
@@ -109,6 +116,13 @@ pub(crate) struct RawValuesMut<'a> {
 impl<'a, T: NetcdfValue> From<&'a mut [T]> for RawValuesMut<'a> {
     fn from(values: &'a mut [T]) -> Self {
         Self { bytes: bytemuck::cast_slice_mut(values), width: size_of::<T>() }
+    }
+}
+
+impl<'a> RawValuesMut<'a> {
+    /// As [`RawValues::of_width`].
+    pub(crate) fn of_width(bytes: &'a mut [u8], width: usize) -> Self {
+        Self { bytes, width }
     }
 }
 

@@ -66,8 +66,6 @@ functions! {
     comm_free = "MPI_Comm_free" (*mut usize);
     comm_group = "MPI_Comm_group" (usize, *mut usize);
     comm_test_inter = "MPI_Comm_test_inter" (usize, *mut c_int);
-    comm_create_keyval = "MPI_Comm_create_keyval" (CopyAttribute, DeleteAttribute, *mut c_int, *mut c_void);
-    comm_set_attr = "MPI_Comm_set_attr" (usize, c_int, *mut c_void);
     comm_get_attr = "MPI_Comm_get_attr" (usize, c_int, *mut *mut c_void, *mut c_int);
     comm_create_errhandler = "MPI_Comm_create_errhandler" (CommHandler, *mut usize);
     comm_get_errhandler = "MPI_Comm_get_errhandler" (usize, *mut usize);

@@ -45,6 +45,10 @@ impl RankShare {
                 ));
             }
         }
+        if !about.reduction.suits(about.kind) {
+            let (kind, reduction) = (about.kind, about.reduction);
+            return Some(format!("values {kind:?} have no reduction {reduction:?}; convert them first"));
+        }
         if stream.sampled == SampledRegion::List {
             return Self::list_objection(stream);
         }

@@ -34,10 +34,21 @@ pub enum Reduction {
 }
 
 impl Reduction {
+    /// Whether values of this kind can be reduced so.
+    pub(crate) fn suits(self, kind: ValueKind) -> bool {
+        match (self, kind) {
+            (Self::None | Self::Last, _) => true,
+            (_, ValueKind::F16) => false,
+            (Self::Sum | Self::Mean, _) => true,
+            _ => !kind.is_complex(),
+        }
+    }
+
     /// The kind in which samples of this kind are reduced, and stored unless the stream gives another one.
     pub fn stored(self, sampled: ValueKind) -> ValueKind {
         match self {
             Self::None | Self::Max | Self::Min | Self::Last => sampled,
+            Self::Sum | Self::Mean if sampled.is_complex() => ValueKind::Complex128,
             Self::Sum | Self::Mean | Self::Rms => ValueKind::F64,
         }
     }
@@ -185,6 +196,13 @@ impl Stream {
         self
     }
 
+    /// As [`stored_as`](Self::stored_as), of a kind that is known at run time.
+    #[must_use]
+    pub fn stored_as_kind(mut self, kind: ValueKind) -> Self {
+        self.stored_as = Some(kind);
+        self
+    }
+
     /// Reduces the samples over time; without [`every`](Self::every), until the end.
     #[must_use]
     pub fn reduce(mut self, reduction: Reduction) -> Self {
@@ -221,6 +239,37 @@ impl Streams {
         StreamKey { index: self.streams.len() - 1, values: PhantomData }
     }
 
+    /// Adds a stream of values of a kind that is known at run time; returns its key, for
+    /// [`OutputStep::put_bytes`](crate::OutputStep::put_bytes).
+    ///
+    /// ```
+    /// use aqueduct_comm::Launch;
+    /// use aqueduct_file::layout::Layout;
+    /// use aqueduct_stream::{Output, Reader, Stream, Streams, ValueKind};
+    ///
+    /// Launch::threads(1).run(|world| {
+    ///     let mut streams = Streams::new();
+    ///     let spectrum = streams.add_kind(Stream::array("spectrum", [2]).block([0], [2]), ValueKind::Complex64);
+    ///     let mut output = Output::create(world, "memfs:spectrum", &streams)?;
+    ///     // Two complex numbers, 16 bytes apart in memory.
+    ///     let memory: Vec<u8> = [1.0f32, 2.0, 9.0, 9.0, 3.0, 4.0].iter().flat_map(|part| part.to_le_bytes()).collect();
+    ///     let layout = Layout::bytes(8).and_then(|value| value.resized(0, 16)?.contiguous(2)).unwrap();
+    ///     output.step()?.put_bytes(spectrum, &memory, &layout).commit()?;
+    ///     output.finish()?;
+    ///
+    ///     let reader = Reader::open(world, "memfs:spectrum")?;
+    ///     assert_eq!(reader.streams()[0].stored(), ValueKind::Complex64);
+    ///     let bytes = reader.read_bytes("spectrum", &reader.stored_steps()[0])?;
+    ///     assert_eq!(bytes, [1.0f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat());
+    ///     Ok::<_, aqueduct_stream::Error>(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn add_kind(&mut self, stream: Stream, kind: ValueKind) -> StreamKindKey {
+        self.streams.push((stream, kind));
+        StreamKindKey { index: self.streams.len() - 1, kind }
+    }
+
     /// Adds a stream of objects of type `T`, made by [`Stream::objects`]; returns its key. The type and its schema
     /// are stored in the file. Objects of different sizes have their lengths in another stream, `<name>.lengths`.
     pub fn add_objects<T: Object>(&mut self, mut stream: Stream) -> ObjectKey<T> {
@@ -245,6 +294,20 @@ fn words(size: u64) -> (ValueKind, u64) {
     let kinds = [ValueKind::U64, ValueKind::U32, ValueKind::U16];
     let kind = kinds.into_iter().find(|kind| size.is_multiple_of(kind.width())).unwrap_or(ValueKind::U8);
     (kind, size / kind.width())
+}
+
+/// The key of a stream of an output whose kind of values is known at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamKindKey {
+    pub(crate) index: usize,
+    pub(crate) kind: ValueKind,
+}
+
+impl StreamKindKey {
+    /// The kind of its values.
+    pub fn kind(self) -> ValueKind {
+        self.kind
+    }
 }
 
 /// The key of a stream of objects of an output.

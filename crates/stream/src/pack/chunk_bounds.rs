@@ -1,5 +1,8 @@
 //! The bounds of chunks of limited size that hold whole values. Pure.
 
+/// Bytes of the largest value: a chunk has one at least.
+pub(crate) const LARGEST_VALUE: u64 = 16;
+
 /// Parts that follow one another, with their bytes and the width of their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChunkBounds {
@@ -19,7 +22,7 @@ impl ChunkBounds {
 
     /// The end of the chunk that begins at `start`: at most `capacity` bytes, at the end of a value.
     pub(crate) fn end(&self, start: u64, capacity: u64) -> u64 {
-        let limit = start + capacity.max(8);
+        let limit = start + capacity.max(LARGEST_VALUE);
         let mut begin = 0;
         for (bytes, width) in &self.parts {
             let end = begin + bytes;
@@ -55,7 +58,10 @@ mod tests {
             let (mut start, mut count) = (0, 0);
             while start < cuts.bytes() {
                 let end = cuts.end(start, capacity);
-                assert!(end > start && end - start <= capacity.max(8), "{capacity}: {start}..{end}");
+                assert!(
+                    end > start && end - start <= capacity.max(LARGEST_VALUE),
+                    "{capacity}: {start}..{end}"
+                );
                 assert!(end <= 3 || end > 35 || (end - 3).is_multiple_of(4));
                 assert!(end <= 35 || (end - 35).is_multiple_of(8));
                 (start, count) = (end, count + 1);

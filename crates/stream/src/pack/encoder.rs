@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use aqueduct_file::layout::Pattern;
 use aqueduct_object::{Category, Encoder, Object, encode_all};
 
 /// Bytes that are encoded at a time at least: they fit the first-level cache.
@@ -21,6 +22,10 @@ pub(crate) trait StreamEncoder {
 pub(crate) enum StepInput<'d> {
     /// Values as they are in memory.
     Values(&'d [u8]),
+    /// The sampled values of the stream, where a pattern of the program's own finds them in memory.
+    Placed(&'d [u8], Pattern),
+    /// The sampled values of the stream, gathered from memory.
+    Gathered(Vec<u8>),
     /// Objects whose encoding differs from their form in memory.
     Encoded(Box<dyn StreamEncoder + 'd>),
 }
@@ -34,14 +39,6 @@ impl<'d> StepInput<'d> {
             return Self::Values(bytes);
         }
         Self::Encoded(Box::new(ObjectEncoder::new(objects)))
-    }
-
-    /// The values in memory; none for encoded objects.
-    pub(crate) fn values(&self) -> &'d [u8] {
-        match self {
-            Self::Values(bytes) => bytes,
-            Self::Encoded(_) => &[],
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use aqueduct_file::layout::{LayoutError, Pattern};
 
-use crate::pack::chunk_bounds::ChunkBounds;
+use crate::pack::chunk_bounds::{ChunkBounds, LARGEST_VALUE};
 use crate::pack::conversion::FloatConversion;
 use crate::pack::encoder::{EncodedSizeError, StreamEncoder};
 use crate::value::ValueKind;
@@ -13,6 +13,10 @@ use crate::value::ValueKind;
 pub(crate) enum StreamData<'a> {
     /// Those that a pattern finds.
     Strided { memory: &'a [u8], pattern: &'a Pattern, width: u64 },
+    /// Those that a pattern of the program's own finds.
+    Placed { memory: &'a [u8], pattern: Pattern, width: u64 },
+    /// Contiguous values that were gathered from memory.
+    Gathered { bytes: Vec<u8>, width: u64 },
     /// Contiguous values.
     Contiguous { bytes: &'a [u8], width: u64 },
     /// Floating-point values that are converted.
@@ -60,6 +64,8 @@ impl StreamData<'_> {
     fn size(&self) -> u64 {
         match self {
             Self::Strided { pattern, .. } => pattern.size(),
+            Self::Placed { pattern, .. } => pattern.size(),
+            Self::Gathered { bytes, .. } => bytes.len() as u64,
             Self::Contiguous { bytes, .. } => bytes.len() as u64,
             Self::Converted { values, conversion } => {
                 let (from, to) = conversion.widths();
@@ -71,9 +77,11 @@ impl StreamData<'_> {
 
     fn width(&self) -> u64 {
         match self {
-            Self::Strided { width, .. } | Self::Contiguous { width, .. } | Self::Encoded { width, .. } => {
-                *width
-            }
+            Self::Strided { width, .. }
+            | Self::Placed { width, .. }
+            | Self::Gathered { width, .. }
+            | Self::Contiguous { width, .. }
+            | Self::Encoded { width, .. } => *width,
             Self::Converted { conversion, .. } => conversion.widths().1,
         }
     }
@@ -82,6 +90,8 @@ impl StreamData<'_> {
     fn copy(&mut self, first: u64, out: &mut [u8]) -> Result<(), PackError> {
         match self {
             Self::Strided { memory, pattern, .. } => pattern.gather(memory, first, out)?,
+            Self::Placed { memory, pattern, .. } => pattern.gather(memory, first, out)?,
+            Self::Gathered { bytes, .. } => out.copy_from_slice(&bytes[first as usize..][..out.len()]),
             Self::Contiguous { bytes, .. } => out.copy_from_slice(&bytes[first as usize..][..out.len()]),
             Self::Converted { values, conversion } => {
                 let (from, to) = conversion.widths();
@@ -116,7 +126,7 @@ pub(crate) struct Packer<'a> {
 impl<'a> Packer<'a> {
     pub(crate) fn new(feeds: Vec<StreamData<'a>>, capacity: u64) -> Self {
         let cuts = ChunkBounds::new(feeds.iter().map(|feed| (feed.size(), feed.width())).collect());
-        Self { feeds, bounds: cuts, done: 0, feed: 0, before: 0, capacity: capacity.max(8) }
+        Self { feeds, bounds: cuts, done: 0, feed: 0, before: 0, capacity: capacity.max(LARGEST_VALUE) }
     }
 
     /// Bytes of all values.
@@ -210,7 +220,7 @@ mod tests {
         };
         let sampled = (0..8).flat_map(|at| memory[12 * at..12 * at + 4].to_vec());
         let expected: Vec<u8> = (0..3).chain(sampled).chain(40..80).collect();
-        for capacity in 8..90 {
+        for capacity in 16..90 {
             let mut packing = Packer::new(feeds(), capacity);
             assert_eq!(packing.size(), expected.len() as u64);
             let (mut all, mut buffer, mut chunks) = (Vec::new(), Vec::new(), 0);

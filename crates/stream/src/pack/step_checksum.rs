@@ -12,13 +12,13 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The checksum of contiguous values of `width` bytes from `place` on.
 ///
 /// # Panics
-/// If the width is not 1, 2, 4 or 8.
+/// If the width is not 1, 2, 4, 8 or 16: values of 16 bytes count as two.
 pub(crate) fn position_checksum(width: u64, place: u64, bytes: &[u8]) -> u64 {
     match width {
         1 => dispatch_simd::<1>(place, bytes),
         2 => dispatch_simd::<2>(place, bytes),
         4 => dispatch_simd::<4>(place, bytes),
-        8 => dispatch_simd::<8>(place, bytes),
+        8 | 16 => dispatch_simd::<8>(place, bytes),
         _ => unreachable!("no value has {width} bytes"),
     }
 }

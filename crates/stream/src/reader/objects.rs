@@ -123,7 +123,8 @@ impl<T: Object> StepObjects<'_, T> {
         let (first, last) = (self.border(numbers.start), self.border(numbers.end));
         let place = self.start.saturating_add(first);
         let view = reader.fits(View::of(place, &byte()), place, last - first, stored)?;
-        let bytes = reader.read_now::<u8>(&ValueLocation { view, bytes: last - first }, stored)?;
+        let mut bytes = vec![0; (last - first) as usize];
+        reader.read_now(&ValueLocation { view, bytes: last - first }, stored, &mut bytes)?;
         reader.check(stored, None)?;
         let count = (numbers.end - numbers.start) as usize;
         self.decoding.decode(&bytes, count).map_err(|error| self.decode_error(&error, place))

@@ -28,7 +28,18 @@ fn datatype<T: aqueduct_object::Object>() -> Datatype {
 }
 
 fn datatype_of(kind: ValueKind) -> Datatype {
-    by_kind!(kind, datatype())
+    match kind {
+        ValueKind::Bool => Datatype::Bool,
+        ValueKind::F16 => Datatype::Float(2),
+        // The compound type that h5py has for complex numbers.
+        ValueKind::Complex64 | ValueKind::Complex128 => {
+            let part = Datatype::Float(kind.width() as u32 / 2);
+            let fields = [("r", 0), ("i", part.size())];
+            let fields = fields.map(|(name, at)| (name.to_owned(), at, part.clone()));
+            Datatype::Compound(kind.width(), fields.to_vec())
+        }
+        kind => by_kind!(kind, datatype()),
+    }
 }
 
 /// The numbers of rows: with a fixed number of steps only stored ones have rows.

@@ -210,8 +210,17 @@ impl NetcdfTarget {
 /// Fails if a stream has no place in a netCDF file.
 fn check_arrays(name: &str, declared: &Declaration) -> Result<()> {
     let list = declared.streams().iter().find(|about| about.region == StreamRegion::List);
-    list.map_or(Ok(()), |list| {
+    if let Some(list) = list {
         let detail = format!("stream {:?} is a list, which netCDF cannot hold; use a stream file", list.name);
+        return Err(Error::new(Kind::Unsupported, "create", name, detail));
+    }
+    let has_no_type = |kind: ValueKind| kind.is_complex() || kind == ValueKind::F16;
+    let foreign = declared.streams().iter().find(|about| has_no_type(about.stored()));
+    foreign.map_or(Ok(()), |about| {
+        let (stream, kind) = (&about.name, about.stored());
+        let detail = format!(
+            "stream {stream:?} has values {kind:?}, for which netCDF has no type; use a stream file, or HDF5"
+        );
         Err(Error::new(Kind::Unsupported, "create", name, detail))
     })
 }
@@ -283,12 +292,14 @@ fn kind_of(kind: ValueKind) -> NcType {
         ValueKind::I16 => NcType::Short,
         ValueKind::I32 => NcType::Int,
         ValueKind::I64 => NcType::Int64,
-        ValueKind::U8 => NcType::UByte,
-        ValueKind::U16 => NcType::UShort,
+        ValueKind::U8 | ValueKind::Bool => NcType::UByte,
+        // There are no values `F16` here.
+        ValueKind::U16 | ValueKind::F16 => NcType::UShort,
         ValueKind::U32 => NcType::UInt,
         ValueKind::U64 => NcType::UInt64,
-        ValueKind::F32 => NcType::Float,
-        ValueKind::F64 => NcType::Double,
+        // There are no complex values here.
+        ValueKind::F32 | ValueKind::Complex64 => NcType::Float,
+        ValueKind::F64 | ValueKind::Complex128 => NcType::Double,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::{self as file, File, Mode};
-use aqueduct_object::schema::Type;
+use aqueduct_object::schema::{Field, Struct, Type};
 use aqueduct_object::{DynObjectWriter, Object, ObjectFile, ObjectOpenOptions, Schema};
 
 use self::append_range::AppendRange;
@@ -16,7 +16,7 @@ use super::{ChunkSource, OutputTarget, StepBatch};
 use crate::declare::declaration::Declaration;
 use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::error::{EXISTS, Error, Kind, Result, agree};
-use crate::value::{StreamValue, by_kind};
+use crate::value::{StreamValue, ValueKind, by_kind};
 
 /// The kind of a [`Deposit`].
 #[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,9 +194,22 @@ fn schema_of(abouts: &[StreamInfo], stream: usize) -> Option<Schema> {
     if let Some(schema) = &about.object {
         return Some(schema.clone());
     }
-    let value = by_kind!(about.stored(), type_of());
+    let value = type_of_kind(about.stored());
     let values = if about.region == StreamRegion::List { about.shape[0] } else { 1 };
     Some(Schema::new(if values == 1 { value } else { Type::Array { of: Box::new(value), len: values } }))
+}
+
+fn type_of_kind(kind: ValueKind) -> Type {
+    match kind {
+        ValueKind::Bool => Type::Bool,
+        ValueKind::F16 => Type::F16,
+        ValueKind::Complex64 | ValueKind::Complex128 => {
+            let part = by_kind!(kind, type_of());
+            let fields = ["r", "i"].map(|name| Field::new(name, part.clone()));
+            Type::Struct(Struct { name: "Complex".to_owned(), fields: fields.to_vec(), removed: Vec::new() })
+        }
+        kind => by_kind!(kind, type_of()),
+    }
 }
 
 fn type_of<T: StreamValue + Object>() -> Type {

@@ -7,6 +7,7 @@ use aqueduct_object::{Object, decode_all};
 use ndarray::{ArrayRef, Dimension};
 
 use crate::error::{Kind, Result};
+use crate::hdf5::data::queue::Hdf5Queue;
 use crate::hdf5::file::{DatasetId, Hdf5File};
 use crate::hdf5::model::datatype::Datatype;
 use crate::selection::Selection;
@@ -140,6 +141,14 @@ impl CollectiveDatasetAccess<'_> {
         queue.get_bytes(self.0.dataset, self.0.slab, &mut bytes);
         queue.run_all()?;
         Ok(bytes)
+    }
+}
+
+impl Hdf5Queue<'_> {
+    /// Queues an access that cannot be, for this reason: the run fails, on all ranks if it is collective.
+    pub fn fail(&mut self, error: crate::Error) -> &mut Self {
+        self.failed = self.failed.clone().and(Err(error));
+        self
     }
 }
 

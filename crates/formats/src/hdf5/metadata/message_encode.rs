@@ -58,6 +58,7 @@ fn integer(size: u32, signed: bool) -> Result<Vec<u8>, String> {
 fn float(size: u32) -> Result<Vec<u8>, String> {
     // The sign bit; the offset and the bits of exponent and mantissa; the exponent bias.
     let (sign, form): (u8, [u8; 8]) = match size {
+        2 => (15, [10, 5, 0, 10, 15, 0, 0, 0]),
         4 => (31, [23, 8, 0, 23, 127, 0, 0, 0]),
         8 => (63, [52, 11, 0, 52, 0xFF, 3, 0, 0]),
         _ => return Err(format!("a floating-point number of {size} bytes")),

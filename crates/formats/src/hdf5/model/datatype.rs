@@ -91,7 +91,7 @@ fn of(ty: &Type) -> Result<Datatype, String> {
         Type::I16 => Datatype::Int(2),
         Type::I32 => Datatype::Int(4),
         Type::I64 => Datatype::Int(8),
-        Type::F16 => return Err("numbers of 16 bits are not supported; convert them to f32".to_owned()),
+        Type::F16 => Datatype::Float(2),
         Type::F32 => Datatype::Float(4),
         Type::F64 => Datatype::Float(8),
         Type::Array { of: inner, len } if *len > 0 => Datatype::Array(Box::new(of(inner)?), *len),
