@@ -114,7 +114,9 @@ pub(crate) fn unpack(
 fn adjacent(chunks: &[&PackedChunk], first: StoredChunk) -> (usize, u64) {
     let mut end = first.address.saturating_add(first.size);
     let next = chunks[1..].iter().take_while(|chunk| match chunk.stored {
-        Some(stored) if stored.address == end && end - first.address + stored.size <= LARGEST_READ => {
+        Some(stored)
+            if stored.address == end && (end - first.address).saturating_add(stored.size) <= LARGEST_READ =>
+        {
             end += stored.size;
             true
         }
