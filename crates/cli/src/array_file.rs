@@ -262,7 +262,8 @@ pub(crate) fn create(world: &Comm, name: &OsStr, from: &dyn ArrayFile) -> Result
         "obj" => Ok(Box::new(object::ObjectArrayWriter::new(world, name))),
         "raw" | "bin" => Ok(Box::new(raw::RawArrayWriter::create(world, name)?)),
         other => bail!(
-            "{}: unknown extension {other:?}; use .nc, .nc4, .h5, .vtkhdf, .obj, .npy, .csv, .json, .raw, .cells, .restart.inp, .restart.header.xml or .restart.mpi",
+            "{}: unknown extension {other:?}; use .nc, .nc4, .h5, .vtkhdf, .obj, .npy, .csv, .json, .raw, .cells, \
+             .restart.inp, .restart.header.xml or .restart.mpi",
             name.display()
         ),
     }

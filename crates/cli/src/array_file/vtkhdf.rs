@@ -19,7 +19,7 @@ pub(crate) struct VtkImageWriter {
     world: Comm,
     file: Hdf5File,
     name: OsString,
-    /// With the number of leading dimensions of length 1 that the image has and the array has not.
+    /// Whether it is over time, and the number of leading dimensions of length 1 that the array has and the dataset has not.
     datasets: Vec<(DatasetId, bool, usize)>,
 }
 
@@ -102,12 +102,11 @@ impl ArrayWriter for VtkImageWriter {
     fn write(&mut self, array: usize, part: Option<(&ArrayPart, &[u8])>) -> Result<()> {
         let mut queue = self.file.queue();
         if let Some((part, bytes)) = part {
-            let (id, is_series, added) = self.datasets[array];
+            let (id, is_series, omitted) = self.datasets[array];
             let mut slab = part.slab.clone();
-            for _ in 0..added {
-                slab.start.insert(usize::from(is_series), 0);
-                slab.count.insert(usize::from(is_series), 1);
-            }
+            let flat = usize::from(is_series)..usize::from(is_series) + omitted;
+            slab.start.drain(flat.clone());
+            slab.count.drain(flat);
             queue.put_bytes(id, slab, bytes);
         }
         Ok(queue.run_all()?)
@@ -147,7 +146,8 @@ fn define_image(
     Ok(())
 }
 
-/// The dataset of a field, whether it is over time, and how many dimensions it has more than the array.
+/// The dataset of a field, whether it is over time, and how many dimensions it has less than the array: VTK reads plane images from
+/// datasets without z, and lines from datasets without y and z.
 fn define_field(
     file: &mut Hdf5Definitions<'_>,
     array: &Array,
@@ -158,12 +158,15 @@ fn define_field(
     let path = format!("{ROOT}/PointData/{name}");
     let number = array.element.as_number().unwrap_or(super::NumberType::U8);
     let ty = hdf5::as_datatype(number);
-    let added = 3 + usize::from(is_series) - array.shape.len();
+    let flat = [z, y].iter().take_while(|points| **points == 1).count();
+    let omitted = array.shape.len() - usize::from(is_series) - (3 - flat);
     if !is_series {
-        return Ok((file.dataset_as(&path, ty, &[z, y, x])?, false, added));
+        return Ok((file.dataset_as(&path, ty, &[z, y, x][flat..])?, false, omitted));
     }
     let planes = (CHUNK / (y * x * number.size()).max(1)).clamp(1, z.max(1));
-    let id = file.extendible_as(&path, ty, &[array.rows(), z, y, x], &[1, planes, y.max(1), x.max(1)])?;
+    let (shape, chunk) = ([z, y, x], [planes, y.max(1), x.max(1)]);
+    let with_time = |first: u64, sides: &[u64]| [&[first], &sides[flat..]].concat();
+    let id = file.extendible_as(&path, ty, &with_time(array.rows(), &shape), &with_time(1, &chunk))?;
     file.dataset::<i64>(&format!("{ROOT}/Steps/PointDataOffsets/{name}"), &[array.rows()])?;
-    Ok((id, true, added))
+    Ok((id, true, omitted))
 }
