@@ -1,6 +1,8 @@
 /* A file in remote memory: collective and independent accesses that are read back on another rank, or rounds until the first error. */
 #include "log.h"
 
+#include <sys/time.h>
+
 enum { BYTES = 6000, ROUNDS = 40, ENDLESS = 200000 };
 
 int main(int argc, char **argv) {
@@ -8,6 +10,7 @@ int main(int argc, char **argv) {
     int wrong = 0, code = MPI_SUCCESS, closed;
     MPI_File file;
     MPI_Status status;
+    struct timeval now;
     begin(&argc, &argv);
     const int rounds = argc > 2 ? ENDLESS : ROUNDS;
     say("open %s", class_name(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file)));
@@ -22,6 +25,8 @@ int main(int argc, char **argv) {
         for (int at = 0; at < BYTES; at++) wrong += back[at] != 1 + (round + other) % 100;
     }
     say("access %s wrong %d", class_name(code), wrong);
+    gettimeofday(&now, NULL);
+    say("ended at %ld", (long)now.tv_sec);
     closed = MPI_File_close(&file);
     say("close %s", class_name(closed));
     finish();
