@@ -1,6 +1,7 @@
 """Programs on several ranks: threads of one interpreter, and processes under every MPI that there is."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -73,7 +74,8 @@ def test_with_communicators_of_mpi4py(launcher, tmp_path):
     library = "" if folder is None else os.path.join(folder, launcher.rsplit(".", 1)[-1])
     path = os.pathsep.join(one for one in (library, os.environ.get("PYTHONPATH", "")) if one)
     out = launch(mpirun(launcher, PROGRAM, str(tmp_path), "--mpi4py"), PYTHONPATH=path)
-    assert sorted(line for line in out.splitlines() if line.startswith("done")) == [f"done {rank} 3" for rank in range(3)]
+    # The launcher may join the lines of ranks.
+    assert sorted(re.findall(r"done \d \d", out)) == [f"done {rank} 3" for rank in range(3)]
 
 
 @needs_mpi
@@ -92,8 +94,11 @@ def test_an_exception_of_one_rank_ends_the_job(tmp_path):
 
 def test_an_exception_of_one_rank_ends_the_calls_of_the_others():
     ended = []
+    started = threading.Barrier(3)
 
     def main(comm):
+        # A rank that starts after the failure of another may not be called.
+        started.wait(timeout=60)
         if comm.rank == 1:
             raise LookupError("no input on this rank")
         try:
