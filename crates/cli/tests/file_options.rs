@@ -303,7 +303,7 @@ assert set(vtk_to_numpy(image.GetPointData().GetArray('field'))) == {0.25}
         folder.succeed(&["convert", "a.nc", &names[0], "--array", "field", "-n", ranks]);
         folder.succeed(&["convert", "store", &names[1], "--array", "field", "-n", ranks]);
         let said = folder.succeed(&["dump", &names[0], "--array", "/VTKHDF/PointData/field", "--at", "1"]);
-        assert_eq!(said, "# /VTKHDF/PointData/field f64\n2 3 -1 5 6 7 8 9\n");
+        assert_eq!(said, "# /VTKHDF/PointData/field f64\n2 3 -1 5\n6 7 8 9\n");
         let Some(python) = aqueduct_testkit::external_tools::python("vtkmodules.vtkIOHDF") else { continue };
         let mut check = std::process::Command::new(python);
         let checked = check.args(["-c", CHECK]).args(names.map(|name| folder.path(name))).status();
