@@ -1,5 +1,6 @@
 //! The engine against the MPI-IO of MPI libraries: the same access patterns in the same run, the candidates in turn.
 
+mod baseline;
 mod candidate;
 mod evaluation;
 mod job;
@@ -40,9 +41,12 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     }
     let options = Options::parse(words)?;
     let folder = folder("peers")?;
-    let candidates = candidate::all(&folder, options.preload)?;
     let file = make_files(&folder, &options)?;
     println!("\n{}", system_description(&folder));
+    if let Some(program) = &options.baseline {
+        return baseline::compare(&options, program, &file);
+    }
+    let candidates = candidate::all(&folder, options.preload)?;
     let start = Instant::now();
     if options.wants("lifetime") {
         compare_lifetimes(&candidates, &options, &file)?;

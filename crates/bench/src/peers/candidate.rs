@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::tools::{compile, openmpi, preload_library};
+use crate::tools::{compile, openmpi, preload_library, succeeds};
 
 /// A program in an environment.
 pub(super) struct Candidate {
@@ -29,6 +29,28 @@ impl Candidate {
     pub(super) fn threads(name: &'static str, environment: Vec<(&'static str, String)>) -> Result<Self> {
         let program = std::env::current_exe()?;
         Ok(Self { name, ours: true, launcher: LaunchMethod::Threads, program, environment })
+    }
+
+    /// The same program of an earlier build, and this one, by each way of starting it that this machine has.
+    pub(super) fn with_baseline(baseline: &Path) -> Result<Vec<[Self; 2]>> {
+        let this_program = std::env::current_exe()?;
+        let has = |launcher: &str| succeeds(Command::new(launcher).arg("--version"));
+        let launchers = [
+            (["baseline/threads", "now/threads"], LaunchMethod::Threads, true),
+            (["baseline/openmpi", "now/openmpi"], LaunchMethod::OpenMpi { io: None }, has("mpirun.openmpi")),
+            (["baseline/mpich", "now/mpich"], LaunchMethod::Mpich, has("mpirun.mpich")),
+        ];
+        let pair = |(names, launcher, _): ([&'static str; 2], LaunchMethod, bool)| {
+            let of = |name, program: &Path| Self {
+                name,
+                ours: true,
+                launcher,
+                program: program.to_owned(),
+                environment: Vec::new(),
+            };
+            [of(names[0], baseline), of(names[1], &this_program)]
+        };
+        Ok(launchers.into_iter().filter(|(_, _, available)| *available).map(pair).collect())
     }
 
     /// Whether each rank is a process.

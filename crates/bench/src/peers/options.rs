@@ -13,6 +13,7 @@ pub(super) const USAGE: &str = "\
 --ranks 2,4          these numbers of ranks
 --rounds 3           number of rounds; 0 only verifies
 --preload            adds the peers' program on the interposition library
+--baseline PROGRAM   compares with the aqueduct-bench of an earlier build instead of with MPI libraries
 --csv PATH           file for the figures (target/peers/peers.csv)";
 
 /// The parts of the benchmark: the tables of lifetimes, of strategies and of repeated accesses, overlap and memory.
@@ -33,6 +34,8 @@ pub(super) struct Options {
     pub(super) csv: PathBuf,
     /// Whether the interposition library is a candidate.
     pub(super) preload: bool,
+    /// The program of an earlier build.
+    pub(super) baseline: Option<PathBuf>,
 }
 
 impl Options {
@@ -47,6 +50,7 @@ impl Options {
             only: Vec::new(),
             csv: root().join("target/peers/peers.csv"),
             preload: false,
+            baseline: None,
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -58,6 +62,7 @@ impl Options {
                     options.lifetime_ranks = vec![2, 4];
                     options.states = vec![FileState::New];
                 }
+                "--baseline" => options.baseline = Some(PathBuf::from(value()?)),
                 "--preload" => options.preload = true,
                 "--rounds" => options.rounds = value()?.parse().context("--rounds needs a number")?,
                 "--only" => options.only.extend(value()?.split(',').map(str::to_owned)),
