@@ -133,3 +133,48 @@ fn contiguous_view_that_cannot_be_counted_is_refused_on_all_ranks() {
         Ok(())
     });
 }
+
+#[test]
+fn patterns_are_found_by_name_and_programs_add_their_own() {
+    // Round-robin from the last rank to the first.
+    ObjectView::register("reversed", |comm, argument| {
+        assert_eq!(argument, "x", "the text after the colon");
+        let mut mask = vec!['0'; comm.size()];
+        mask[comm.size() - 1 - comm.rank()] = '1';
+        ObjectView::mask(&String::from_iter(mask))
+    })
+    .unwrap();
+    for taken in ["reversed", "block", "", "with:colon"] {
+        let refused = ObjectView::register(taken, |_, _| Ok(ObjectView::all())).unwrap_err();
+        assert_eq!(refused.kind(), Kind::BadArgument, "{taken}");
+    }
+    run(3, 1, |world| {
+        let rank = world.rank() as u64;
+        let own = format!("contiguous:{}", rank + 2);
+        for (name, view) in [
+            ("all", ObjectView::all()),
+            (own.as_str(), ObjectView::contiguous(world, rank + 2)?),
+            ("block:10", ObjectView::block(world, 10)?),
+            ("round-robin", ObjectView::round_robin(world)),
+            ("cyclic:2", ObjectView::cyclic(world, 2)?),
+            ("mask:110", ObjectView::mask("110")?),
+        ] {
+            assert_eq!(ObjectView::named(world, name)?, view, "{name}");
+        }
+        let file = ObjectFile::<Variable>::replace(world, "memfs:named-pattern")?;
+        file.set_view(&ObjectView::named(world, "reversed:x")?)?;
+        let mine: Vec<u64> = (0..4).map(|place| file.view().number(place).unwrap()).collect();
+        assert_eq!(mine, [2 - rank, 5 - rank, 8 - rank, 11 - rank]);
+        file.at_pointer().all().write(&some::<Variable>(mine))?;
+        file.close()?;
+        let file = ObjectFile::<Variable>::open(world, "memfs:named-pattern")?;
+        assert_eq!(file.at(0).all().read_vec(99)?, some::<Variable>(0..12));
+        file.close()?;
+        // A bad argument of one rank, and an unknown name, are errors on all.
+        for (bad, good) in [("block:many", "block:6"), ("cyclic:", "cyclic:2"), ("unknown", "unknown")] {
+            let name = if rank == 1 { bad } else { good };
+            assert_eq!(ObjectView::named(world, name).unwrap_err().kind(), Kind::BadArgument, "{bad}");
+        }
+        Ok(())
+    });
+}

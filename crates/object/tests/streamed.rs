@@ -1,7 +1,7 @@
-//! Many objects of variable size are encoded and written in parts: the file is the same, and the outcome is the same on all ranks.
+//! Many objects are encoded and written in parts: the file is the same, and the outcome is the same on all ranks.
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_object::{Error, FromIter, ObjectFile};
+use aqueduct_object::{Error, FromIter, Object, ObjectFile, ObjectView};
 
 /// The objects of a rank: 60 000 of rank 0 have about 8 MiB, those of rank 1 a few KiB, rank 2 has none, rank 3 one of 5 MiB.
 fn mine(rank: usize) -> Vec<Vec<u32>> {
@@ -69,4 +69,47 @@ fn a_failing_device_is_an_error_on_all_ranks() {
         failed += u32::from(outcomes[0] == 1);
     }
     assert!(failed > 2, "{failed} writes failed");
+}
+
+/// An object of constant size, whose 27 bytes are not those in memory.
+#[derive(Object, Clone, Debug, PartialEq)]
+struct Sample {
+    valid: bool,
+    place: [u16; 5],
+    value: (u64, f64),
+}
+
+/// So many objects that each rank writes at least 3 MB, of which no two ranks have the same number.
+fn samples(rank: usize) -> Vec<Sample> {
+    let make = |at: u64| Sample { valid: at % 3 == 0, place: [at as u16; 5], value: (at, -(at as f64)) };
+    (0..120_000 + 7 * rank as u64).map(|at| make(at * 16 + rank as u64)).collect()
+}
+
+#[test]
+fn many_objects_of_constant_size_are_encoded_in_the_chunks_of_the_access() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["memfs:generated".to_owned(), format!("{}/generated", folder.path().display())] {
+        for ranks in [1, 3] {
+            let check = |world: &Comm| {
+                let objects = samples(world.rank());
+                let count = objects.len() as u64;
+                let views = [ObjectView::round_robin(world), ObjectView::contiguous(world, count)?];
+                for (view, method) in views.iter().flat_map(|view| (0..3).map(move |method| (view, method))) {
+                    let file = ObjectFile::<Sample>::replace(world, &name)?;
+                    file.set_view(view)?;
+                    match method {
+                        0 => _ = file.at_pointer().all().write(&objects)?,
+                        1 => _ = file.at(0).write(&objects)?,
+                        _ => file.scope(|scope| scope.write(file.at(0).all(), &objects)?.wait().map(drop))?,
+                    }
+                    file.commit()?;
+                    assert!(file.at(0).all().read_vec(count)? == objects, "method {method}");
+                    file.verify()?;
+                    file.close()?;
+                }
+                Ok::<_, Error>(())
+            };
+            Launch::threads(ranks).run(check).unwrap();
+        }
+    }
 }

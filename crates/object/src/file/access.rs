@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aqueduct_file::{Access as ByteAccess, Count};
+use aqueduct_file::{Access as ByteAccess, Count, Source};
 
 use super::open_file::WrittenObjects;
 use super::request::{ObjectSplitRequest, ReadRequest, WriteRequest};
@@ -18,12 +18,12 @@ use super::scope::{Collective, Independent, ObjectScope};
 use super::view::ObjectView;
 use super::{ObjectFile, split_pending};
 use crate::error::{Error, Kind, Result};
-use crate::into_objects::{EncodedBatch, IntoObjects, measure_batch};
+use crate::into_objects::{EncodedBatch, IntoObjects, encode_range, measure_batch};
 use crate::object::cast;
 use crate::schema::ByteOrder;
 use crate::{Encoder, Object};
 
-/// Bytes of objects of variable size that are encoded between two writes.
+/// Bytes of objects of variable size that are encoded between two writes; more than twice as many are encoded in parts.
 const PART: usize = 1 << 20;
 
 /// Where an access begins.
@@ -131,7 +131,10 @@ impl<'f, T: Object, S: ObjectScope> ObjectAccess<'f, T, S> {
     /// Writes objects; how many.
     pub fn write<'a>(self, objects: impl IntoObjects<'a, T>) -> Result<u64> {
         if let Some(objects) = objects.slice().filter(|objects| self.file.streams(objects)) {
-            return self.write_encoding(objects);
+            return match T::SIZE {
+                Some(size) => self.write_generated(objects, size),
+                None => self.write_encoding(objects),
+            };
         }
         let packed = objects.encode_batch();
         let count = packed.count as u64;
@@ -139,6 +142,16 @@ impl<'f, T: Object, S: ObjectScope> ObjectAccess<'f, T, S> {
         self.write_bytes(offset, &packed.bytes)?;
         self.file.open_file.record_write(written);
         Ok(count)
+    }
+
+    /// Writes many objects of constant size, which are encoded in the chunks that the access takes.
+    fn write_generated(&self, objects: &[T], size: usize) -> Result<u64> {
+        let packed = EncodedBatch { bytes: (&[]).into(), count: objects.len(), ends: Vec::new() };
+        let (offset, _, written) = self.prepare_write(packed).map_err(|error| self.fail_write(error))?;
+        let generate = |from: u64, out: &mut [u8]| encode_range(objects, from, out);
+        S::write(self.place(offset), Source::generated((objects.len() * size) as u64, &generate))?;
+        self.file.open_file.record_write(written);
+        Ok(objects.len() as u64)
     }
 
     /// Writes many objects of variable size in parts of [`PART`] bytes, so that the encoded form stays in the processor's cache.
@@ -395,14 +408,16 @@ impl<T: Object> ObjectFile<T> {
         Ok(count)
     }
 
-    /// True if objects are encoded and written in parts: many of variable size, in the byte order of memory.
+    /// True if objects are encoded and written in parts: many that are not bytes of memory, in the byte order of their encoded form.
     fn streams(&self, objects: &[T]) -> bool {
         let mut bytes = 0;
         let mut is_much = |object: &T| {
             bytes += object.encoded_size();
             bytes > 2 * PART
         };
-        T::SIZE.is_none() && self.open_file.order == ByteOrder::Little && objects.iter().any(&mut is_much)
+        !cast::is_plain::<T>()
+            && self.open_file.order == ByteOrder::Little
+            && objects.iter().any(&mut is_much)
     }
 
     /// Compares the checksums and the length of what was read.

@@ -9,7 +9,7 @@ use super::ObjectFile;
 use super::access::ObjectAccess;
 use super::scope::ObjectScope;
 use crate::error::Result;
-use crate::into_objects::{EncodedBatch, IntoObjects, measure_batch};
+use crate::into_objects::{EncodedBatch, IntoObjects, encode_range, measure_batch};
 use crate::object::cast;
 use crate::schema::ByteOrder;
 use crate::{Encoder, Object};
@@ -124,8 +124,11 @@ impl<'scope> BorrowScope<'scope, '_> {
     }
 }
 
-/// Encodes all objects when the first of their bytes is needed.
+/// Encodes objects of constant size when their bytes are needed, others all when the first of their bytes is.
 fn encode_later<T: Object + Sync>(objects: &[T]) -> Generator<'_> {
+    if T::SIZE.is_some() {
+        return Box::new(|from, out| encode_range(objects, from, out));
+    }
     let encoded: OnceLock<Vec<u8>> = OnceLock::new();
     Box::new(move |from, out| {
         let encoded = encoded.get_or_init(|| {
