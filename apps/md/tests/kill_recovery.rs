@@ -5,12 +5,14 @@
 //! sets the number of kills.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use aqueduct_testkit::launcher::kills::{JobProcesses, requested_kills};
 use aqueduct_testkit::launcher::{JobOutput, TestLauncher};
+use aqueduct_testkit::rng::SeededRng;
 
 const STEPS: &str = "120";
 
@@ -60,32 +62,6 @@ fn undisturbed() -> String {
     fs::read_to_string(folder.path().join("run.res")).unwrap()
 }
 
-/// Seeded random numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn new() -> Self {
-        let seed = std::env::var("AQUEDUCT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_141);
-        println!("AQUEDUCT_SEED={seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
-/// The processes whose command line contains this word.
-fn ranks_of(word: &str) -> Vec<PathBuf> {
-    let program = fs::canonicalize(env!("CARGO_BIN_EXE_md")).unwrap();
-    let is_ours = |path: &PathBuf| {
-        let ours = fs::read_link(path.join("exe")).is_ok_and(|exe| exe == program);
-        ours && fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(word))
-    };
-    fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(is_ours).collect()
-}
-
 /// The number of the newest checkpoint.
 fn newest(checkpoints: &Path) -> u64 {
     let entries = fs::read_dir(checkpoints).into_iter().flatten().flatten();
@@ -93,25 +69,10 @@ fn newest(checkpoints: &Path) -> u64 {
     entries.filter_map(number).max().unwrap_or(0)
 }
 
-/// Kills one rank of a job some time after it has committed `more` checkpoints; returns whether a rank was running.
-fn kill_a_rank(checkpoints: &str, more: u64, dice: &mut Dice, is_over: impl Fn() -> bool) -> bool {
-    let wanted = newest(Path::new(checkpoints)) + more;
-    while (ranks_of(checkpoints).is_empty() || newest(Path::new(checkpoints)) < wanted) && !is_over() {
-        thread::sleep(Duration::from_millis(2));
-    }
-    thread::sleep(Duration::from_millis(dice.below(100)));
-    let ranks = ranks_of(checkpoints);
-    if ranks.is_empty() {
-        return false;
-    }
-    let chosen = ranks[dice.below(ranks.len() as u64) as usize].file_name().unwrap().to_owned();
-    Command::new("kill").arg("-9").arg(chosen).status().unwrap().success()
-}
-
 /// Kills runs until the number of kills is reached. Each run is killed a few times and must end with the expected results.
 fn check_killed_runs(default_kills: usize, run: impl Fn(usize, &[&str]) -> JobOutput + Sync) {
-    let (expected, mut dice) = (undisturbed(), Dice::new());
-    let wanted = std::env::var("AQUEDUCT_KILLS").map_or(default_kills, |kills| kills.parse().unwrap());
+    let (expected, mut random) = (undisturbed(), SeededRng::from_environment(20_141));
+    let wanted = requested_kills(default_kills);
     let (mut kills, mut restarts) = (0, 0);
     for round in (0..4).cycle() {
         if kills >= wanted {
@@ -120,17 +81,21 @@ fn check_killed_runs(default_kills: usize, run: impl Fn(usize, &[&str]) -> JobOu
         let folder = tempfile::tempdir().unwrap();
         let configs = ["DomainDecomposition", "KDDecomposition"].map(|method| config(folder.path(), method));
         let checkpoints = folder.path().join("checkpoints").display().to_string();
+        let processes = JobProcesses::new(env!("CARGO_BIN_EXE_md"), &checkpoints);
         let every = ["2", "7", "1", "auto"][round];
         for attempt in 0.. {
-            let ranks = 1 + dice.below(5) as usize;
-            let arguments = arguments(&configs[dice.below(2) as usize], &checkpoints, every);
+            let ranks = 1 + random.below(5);
+            let arguments = arguments(&configs[random.below(2)], &checkpoints, every);
             let job = thread::scope(|scope| {
                 let job = scope.spawn(|| run(ranks, &arguments));
                 if attempt < 6 {
                     // With `auto` the steps of checkpoints are not known: the kill comes after a random time.
-                    let more = if every == "auto" { 0 } else { dice.below(4) };
+                    let more = if every == "auto" { 0 } else { random.below(4) as u64 };
+                    let committed = || newest(Path::new(&checkpoints));
+                    let (after, longest) = (committed() + more, Duration::from_millis(100));
                     let over = || job.is_finished();
-                    kills += usize::from(kill_a_rank(&checkpoints, more, &mut dice, over));
+                    let killed = processes.kill_one_after(committed, after, longest, &mut random, over);
+                    kills += usize::from(killed.is_some());
                 }
                 job.join().unwrap()
             });

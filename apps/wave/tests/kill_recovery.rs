@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use aqueduct_testkit::external_tools::{output_of, python};
+use aqueduct_testkit::launcher::kills::requested_kills;
 use aqueduct_testkit::rng::SeededRng;
 
 const STEPS: &str = "240";
@@ -62,10 +63,6 @@ fn kill(mut child: Child, rng: &mut SeededRng) -> bool {
     running
 }
 
-fn kills() -> u64 {
-    std::env::var("AQUEDUCT_KILLS").map_or(4, |kills| kills.parse().unwrap())
-}
-
 /// Compares all datasets and attributes of two files.
 const SAME_CONTENT: &str = r#"
 import sys, h5py
@@ -88,11 +85,9 @@ fn check(sensor: &str, options: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     make_input(folder.path(), sensor);
     finish(wave(folder.path(), "expected.h5", 1));
-    let seed = std::env::var("AQUEDUCT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(2020);
-    println!("AQUEDUCT_SEED={seed}");
-    let mut rng = SeededRng::new(seed);
+    let mut rng = SeededRng::from_environment(2020);
     let mut killed = 0;
-    while killed < kills() {
+    while killed < requested_kills(4) {
         let _ = fs::remove_dir_all(folder.path().join("checkpoints"));
         for attempt in 0.. {
             let mut command = wave(folder.path(), "output.h5", rng.below(4) + 1);

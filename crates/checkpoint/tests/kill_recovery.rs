@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct_checkpoint::{Result, Store};
 use aqueduct_comm::{Comm, Launch};
+use aqueduct_testkit::launcher::kills::requested_kills;
 use aqueduct_testkit::launcher::{JobOutput, TestLauncher};
 use aqueduct_testkit::rng::SeededRng;
 use fixture::DECOMPOSITIONS;
@@ -95,16 +96,11 @@ fn durable_step(output: &str) -> u64 {
     steps.max().unwrap_or(0)
 }
 
-/// The number of kills.
-fn kills(default: u64) -> u64 {
-    std::env::var("AQUEDUCT_KILLS").map_or(default, |kills| kills.parse().unwrap())
-}
-
 /// Runs jobs one after the other on the same store, and checks the store after each. `run` gets the number of ranks and the variables.
-fn check_recovery(kills: u64, run: impl Fn(usize, &[(&str, &str)]) -> JobOutput) {
+fn check_recovery(kills: usize, run: impl Fn(usize, &[(&str, &str)]) -> JobOutput) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (mut before, mut commits) = (0, 0);
-    for seed in 0..kills {
+    for seed in 0..kills as u64 {
         let variables = [(FOLDER, folder.path().to_str().unwrap()), (SEED, &seed.to_string())];
         let job = run(1 + seed as usize % 4, &variables);
         assert!(!job.success && !job.errors.contains("panicked"), "seed {seed}: {}", job.errors);
@@ -115,7 +111,7 @@ fn check_recovery(kills: u64, run: impl Fn(usize, &[(&str, &str)]) -> JobOutput)
             found >= durable.max(before),
             "seed {seed}: step {durable} was durable, {before} before, but the store has {found}"
         );
-        commits += u64::from(found > before);
+        commits += usize::from(found > before);
         before = found;
     }
     println!("{kills} kills, {commits} of them after a new commit, {before} steps in all");
@@ -126,7 +122,7 @@ const ARGUMENTS: [&str; 3] = ["--exact", "a_job", "--nocapture"];
 
 #[test]
 fn threads_recover_from_kills() {
-    check_recovery(kills(40), |ranks, variables| {
+    check_recovery(requested_kills(40), |ranks, variables| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(ARGUMENTS).envs(variables.iter().copied()).env("AQUEDUCT_RANKS", ranks.to_string());
         let output = command.output().unwrap();
@@ -141,7 +137,7 @@ fn threads_recover_from_kills() {
 
 fn check_recovery_under(name: &str) {
     let Some(launcher) = TestLauncher::find(name, &std::env::current_exe().unwrap()) else { return };
-    check_recovery(kills(10), |ranks, variables| launcher.job(ranks, &ARGUMENTS, variables));
+    check_recovery(requested_kills(10), |ranks, variables| launcher.job(ranks, &ARGUMENTS, variables));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Launchers of MPI programs: a test starts its program under each installed one.
 
+pub mod kills;
+
 use std::env;
 use std::fs;
 use std::io::Read;

@@ -10,6 +10,14 @@ impl SeededRng {
         Self(seed)
     }
 
+    /// A generator with the seed of `AQUEDUCT_SEED`, or with this one. Prints the seed, which a failed test shows.
+    pub fn from_environment(default: u64) -> Self {
+        let seed = std::env::var("AQUEDUCT_SEED")
+            .map_or(default, |seed| seed.parse().expect("AQUEDUCT_SEED is a number"));
+        println!("AQUEDUCT_SEED={seed}");
+        Self::new(seed)
+    }
+
     /// The next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

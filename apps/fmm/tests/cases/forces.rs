@@ -7,15 +7,13 @@ use aqueduct_fmm::packet::MassPacket;
 use aqueduct_fmm::quadrature::QuadratureGrid;
 use aqueduct_fmm::scene::ball;
 use aqueduct_fmm::shape;
+use aqueduct_testkit::rng::SeededRng;
 
 /// A ball whose packets are displaced, deformed, and move through one another.
 fn disturbed<const D: usize>(count: usize) -> Vec<MassPacket<D>> {
     let mut packets = ball::<D>(count, 1.4).unwrap();
-    let mut state = 12345u64;
-    let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as f64 / (1u64 << 31) as f64 * 2.0 - 1.0
-    };
+    let mut numbers = SeededRng::new(12345);
+    let mut random = || (numbers.number() >> 33) as f64 / (1u64 << 31) as f64 * 2.0 - 1.0;
     for packet in &mut packets {
         let size = packet.deformation[0][0];
         packet.entropy = packet.mass * (0.3 + 0.1 * random());

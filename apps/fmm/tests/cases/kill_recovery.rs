@@ -9,6 +9,8 @@ use std::time::Duration;
 use aqueduct::Kind;
 use aqueduct::comm::Launch;
 use aqueduct_fmm::packet_output::{IoMethod, read_last};
+use aqueduct_testkit::launcher::kills::requested_kills;
+use aqueduct_testkit::rng::SeededRng;
 
 use crate::output::{configuration, fmm};
 
@@ -16,22 +18,6 @@ use crate::output::{configuration, fmm};
 const STEP: u64 = 7200;
 /// Stored steps of the whole run, that at 0 included.
 const STORED: u64 = 61;
-
-/// Seeded random numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn new() -> Self {
-        let seed = std::env::var("AQUEDUCT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_061);
-        println!("AQUEDUCT_SEED={seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 /// The number of whole steps in the output of a run that was killed.
 fn stored_steps(method: IoMethod, name: &str) -> u64 {
@@ -52,13 +38,13 @@ fn killed_runs_leave_whole_steps_and_are_restarted_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     let config = configuration(folder.path());
     let name = |name: &str| folder.path().join(name).display().to_string();
-    let (whole, mut dice) = (name("whole"), Dice::new());
+    let (whole, mut random) = (name("whole"), SeededRng::from_environment(20_061));
     let last = (5 * (STORED - 1)).to_string();
     let common = [&config, "--every", "5", "--rows", "0", "--steps", &last];
     fmm(&[&common[..], &["-o", &whole, "-n", "2"]].concat());
     let expected = fs::read(&whole).unwrap();
     assert_eq!(expected.len() as u64, STORED * STEP);
-    let wanted = std::env::var("AQUEDUCT_KILLS").map_or(8, |kills| kills.parse().unwrap());
+    let wanted = requested_kills(8);
     let (mut kills, mut restarts) = (0, 0);
     for round in 0.. {
         if kills >= wanted {
@@ -68,7 +54,7 @@ fn killed_runs_leave_whole_steps_and_are_restarted_with_the_same_bits() {
         let (method, io) =
             [(IoMethod::Together, "together"), (IoMethod::Master, "master"), (IoMethod::Stream, "stream")]
                 [round % 3];
-        let ranks = (1 + dice.below(4)).to_string();
+        let ranks = (1 + random.below(4)).to_string();
         let mut child = Command::new(env!("CARGO_BIN_EXE_fmm"))
             .args(common)
             .args(["-o", &killed, "-n", &ranks, "--io", io])
@@ -77,13 +63,13 @@ fn killed_runs_leave_whole_steps_and_are_restarted_with_the_same_bits() {
             .spawn()
             .unwrap();
         // At any moment: of the start, of a step, of a write.
-        let wait_for = dice.below(STORED / 2) * STEP;
+        let wait_for = random.below(STORED as usize / 2) as u64 * STEP;
         let mut is_over = false;
         while !is_over && fs::metadata(&killed).map_or(0, |file| file.len()) < wait_for {
             is_over = child.try_wait().unwrap().is_some();
             thread::sleep(Duration::from_micros(200));
         }
-        thread::sleep(Duration::from_micros(dice.below(20_000)));
+        thread::sleep(Duration::from_micros(random.below(20_000) as u64));
         child.kill().unwrap();
         let was_killed = !child.wait().unwrap().success();
         kills += usize::from(was_killed);
@@ -101,7 +87,7 @@ fn killed_runs_leave_whole_steps_and_are_restarted_with_the_same_bits() {
         if steps == 0 {
             continue;
         }
-        let ranks = (1 + dice.below(4)).to_string();
+        let ranks = (1 + random.below(4)).to_string();
         // Files are continued by another method than before, streams by their own.
         let io = match method {
             IoMethod::Stream => "stream",

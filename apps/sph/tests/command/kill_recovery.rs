@@ -1,64 +1,22 @@
 //! Runs that are killed with SIGKILL at any time and restarted on another number of ranks end with the same bits as an undisturbed run; the
 //! last committed step is never lost. `AQUEDUCT_KILLS=100` sets the number of kills.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use aqueduct_sph::output::step_files::StepFiles;
+use aqueduct_testkit::launcher::kills::{JobProcesses, requested_kills};
 use aqueduct_testkit::launcher::{JobOutput, TestLauncher};
+use aqueduct_testkit::rng::SeededRng;
 
 use crate::{JET, files, stored};
 
 const LAST: u64 = 60;
 
-/// Seeded random numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn new() -> Self {
-        let seed = std::env::var("AQUEDUCT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_061);
-        println!("AQUEDUCT_SEED={seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
-/// The processes of the program whose command line contains this word.
-fn ranks_of(word: &str) -> Vec<PathBuf> {
-    let program = fs::canonicalize(env!("CARGO_BIN_EXE_sph")).unwrap();
-    let is_ours = |path: &PathBuf| {
-        let ours = fs::read_link(path.join("exe")).is_ok_and(|exe| exe == program);
-        ours && fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(word))
-    };
-    fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(is_ours).collect()
-}
-
 /// The newest step that has a header.
 fn newest(files: &StepFiles) -> u64 {
     files.steps().last().copied().unwrap_or(0)
-}
-
-/// Kills one rank of a job some time after it has begun some more steps; the newest step before that, if a rank was killed.
-fn kill_a_rank(files: &StepFiles, dice: &mut Dice, is_over: impl Fn() -> bool) -> Option<u64> {
-    let wanted = newest(files) + dice.below(8);
-    while (ranks_of(&files.prefix).is_empty() || newest(files) < wanted) && !is_over() {
-        thread::sleep(Duration::from_millis(2));
-    }
-    thread::sleep(Duration::from_millis(dice.below(60)));
-    let ranks = ranks_of(&files.prefix);
-    if ranks.is_empty() {
-        return None;
-    }
-    let begun = newest(files);
-    let chosen = ranks[dice.below(ranks.len() as u64) as usize].file_name().unwrap().to_owned();
-    Command::new("kill").arg("-9").arg(chosen).status().unwrap().success().then_some(begun)
 }
 
 fn arguments<'a>(files: &'a StepFiles, last: &'a str, way: &'a str, record: &'a str) -> Vec<&'a str> {
@@ -85,11 +43,12 @@ fn restarted_at(output: &str) -> Option<u64> {
 /// Kills runs until the number of kills is reached. Each run is killed a few times and must end with the expected particles.
 fn check_killed_runs(default_kills: usize, run: impl Fn(usize, &[&str]) -> JobOutput + Sync) {
     let folder = tempfile::tempdir().unwrap();
-    let (whole, last, mut dice) = (files(folder.path(), "whole"), LAST.to_string(), Dice::new());
+    let (whole, last) = (files(folder.path(), "whole"), LAST.to_string());
+    let mut random = SeededRng::from_environment(20_061);
     let job = run(1, &arguments(&whole, &last, "together", "lists"));
     assert!(job.success, "{}", job.errors);
     let expected = stored(&whole, LAST, 1);
-    let wanted = std::env::var("AQUEDUCT_KILLS").map_or(default_kills, |kills| kills.parse().unwrap());
+    let wanted = requested_kills(default_kills);
     let (mut kills, mut restarts) = (0, 0);
     for round in 0.. {
         if kills >= wanted {
@@ -99,14 +58,18 @@ fn check_killed_runs(default_kills: usize, run: impl Fn(usize, &[&str]) -> JobOu
         let (way, record) =
             [("together", "lists"), ("buffered", "arrays"), ("own", "lists"), ("together", "arrays")]
                 [round % 4];
+        let processes = JobProcesses::new(env!("CARGO_BIN_EXE_sph"), &files.prefix);
+        let kill = |random: &mut SeededRng, is_over: &dyn Fn() -> bool| {
+            let after = newest(&files) + random.below(8) as u64;
+            processes.kill_one_after(|| newest(&files), after, Duration::from_millis(60), random, is_over)
+        };
         let mut committed = 0;
         for attempt in 0.. {
-            let ranks = 1 + dice.below(5) as usize;
+            let ranks = 1 + random.below(5);
             let arguments = arguments(&files, &last, way, record);
             let (job, begun) = thread::scope(|scope| {
                 let job = scope.spawn(|| run(ranks, &arguments));
-                let begun =
-                    (attempt < 6).then(|| kill_a_rank(&files, &mut dice, || job.is_finished())).flatten();
+                let begun = (attempt < 6).then(|| kill(&mut random, &|| job.is_finished())).flatten();
                 (job.join().unwrap(), begun)
             });
             let found = restarted_at(&job.output);
