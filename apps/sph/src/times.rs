@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use aqueduct::comm::{Comm, Op};
 use serde::Serialize;
 
-/// The times of a run in seconds: those of the slowest rank; and the bytes of all ranks.
+/// The times of a run in seconds, of the rank that spends most of them writing, so that they add up; and the bytes of all ranks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunTimes {
     /// The name of the program.
@@ -30,18 +30,20 @@ pub struct RunTimes {
 }
 
 impl RunTimes {
-    /// The times of the slowest rank: computing, writing, messages, all. Collective.
-    pub fn new(world: &Comm, output: &str, [compute, io, talk, total]: [f64; 4], bytes: u64) -> Result<Self> {
-        let most = world.allreduce(Op::Max, &[compute, io, talk, total])?;
+    /// From the seconds of each rank: computing, writing, messages, all. Collective.
+    pub fn new(world: &Comm, output: &str, seconds: [f64; 4], bytes: u64) -> Result<Self> {
+        let all = world.allgather(&[seconds])?;
+        let [compute, io, talk, total] =
+            all.into_iter().max_by(|one, other| one[1].total_cmp(&other[1])).unwrap_or(seconds);
         let bytes = world.allreduce_one(Op::Sum, bytes)?;
         Ok(Self {
             program: "sph",
             ranks: world.size(),
             output: output.to_owned(),
-            compute: most[0],
-            io: most[1],
-            talk: most[2],
-            total: most[3],
+            compute,
+            io,
+            talk,
+            total,
             bytes,
         })
     }
