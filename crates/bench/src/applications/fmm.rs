@@ -15,12 +15,14 @@ use crate::timing::{alternate, best_and_median, ratios};
 use crate::tools::scratch_folder;
 
 const ROUNDS: usize = 9;
+/// Numbers of packets that fill whole shells of the lattice; the last one is left out by `--quick`.
+const COUNTS: [usize; 3] = [400, 3996, 40_000];
 /// The bandwidth of each client in the study.
 const CLIENT: &str = "throttle=11MB/s each:ufs:";
 
 /// `--quick` leaves out the largest number of packets.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
-    let counts: &[usize] = if words.contains(&"--quick") { &[400, 4000] } else { &[400, 4000, 40_000] };
+    let counts = if words.contains(&"--quick") { &COUNTS[..2] } else { &COUNTS };
     let folder = scratch_folder()?;
     let mut table = FigureTable::default();
     for (device, label) in [("", "local disk"), (CLIENT, "11 MB/s each")] {
@@ -91,4 +93,11 @@ fn seconds(
     }
     world.barrier()?;
     Ok(world.allreduce_one(Op::Max, seconds)?)
+}
+
+#[test]
+fn every_number_of_packets_makes_a_ball() {
+    for count in COUNTS {
+        assert_eq!(ball::<2>(count, 2.0).unwrap().len(), count);
+    }
 }
