@@ -157,9 +157,7 @@ fn run_in<const D: usize>(world: &Comm, settings: &FmmSettings) -> Result<FmmOut
     io += closing.elapsed();
     let total = start.elapsed();
     let times = [total.saturating_sub(io), io, simulation.sum_time, total].map(|time| time.as_secs_f64());
-    let all = world.allgather(&[times])?;
-    let [compute, io, sums, total] =
-        all.into_iter().max_by(|one, other| one[1].total_cmp(&other[1])).unwrap_or(times);
+    let [compute, io, sums, total] = times_of_longest_io(world, times)?;
     let energies = simulation.energies();
     Ok(FmmOutcome {
         kinetic: energies.kinetic,
@@ -177,6 +175,12 @@ fn run_in<const D: usize>(world: &Comm, settings: &FmmSettings) -> Result<FmmOut
             bytes,
         },
     })
+}
+
+/// The times of the rank with the most of the second kind. Collective.
+fn times_of_longest_io(world: &Comm, times: [f64; 4]) -> Result<[f64; 4]> {
+    let all = world.allgather(&[times])?;
+    Ok(all.into_iter().max_by(|one, other| one[1].total_cmp(&other[1])).unwrap_or(times))
 }
 
 /// The packets to begin with: those of the last stored step of the output, of the input, or the ball; and the number of steps in the output, if it is

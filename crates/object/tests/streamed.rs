@@ -81,7 +81,8 @@ struct Sample {
 
 /// So many objects that each rank writes at least 3 MB, of which no two ranks have the same number.
 fn samples(rank: usize) -> Vec<Sample> {
-    let make = |at: u64| Sample { valid: at % 3 == 0, place: [at as u16; 5], value: (at, -(at as f64)) };
+    let make =
+        |at: u64| Sample { valid: at.is_multiple_of(3), place: [at as u16; 5], value: (at, -(at as f64)) };
     (0..120_000 + 7 * rank as u64).map(|at| make(at * 16 + rank as u64)).collect()
 }
 
