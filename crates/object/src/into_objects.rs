@@ -160,7 +160,7 @@ mod tests {
     fn every_range_of_objects_of_constant_size_has_the_bytes_of_all() {
         // Groups of 32 KiB have 6553 objects of 5 bytes.
         let objects: Vec<(bool, u32)> =
-            (0..14_000).map(|number| (number.is_multiple_of(3), number)).collect();
+            (0..14_000).map(|number: u32| (number.is_multiple_of(3), number)).collect();
         let expected = objects.encode_batch().bytes;
         let len = expected.len();
         for from in (0..12).chain([32_763, 32_764, 32_765, 65_529, 65_530, 65_531, len - 7, len - 1, len]) {
