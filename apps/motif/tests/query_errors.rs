@@ -1,6 +1,7 @@
 //! Errors of the query language name the column, and no input makes the parser panic.
 
 use aqueduct_motif::query::{Query, QueryGrammar, ResidueKind};
+use aqueduct_testkit::rng::SeededRng;
 
 fn error(text: &str) -> (usize, String) {
     let error = Query::parse(text, ResidueKind::Dna).unwrap_err();
@@ -69,17 +70,13 @@ fn self_complementary_queries_are_recognised() {
 
 #[test]
 fn random_text_never_panics() {
-    let mut state = 7u64;
-    let mut next = |limit: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % limit
-    };
+    let mut random = SeededRng::new(7);
     let words = [
         "A", "(", ")", "[", "]", "^", "|", "*", "{", "}", ",", "9", "/", "gc", "edit", "@", "\\", "-", "N",
         " ",
     ];
     for _ in 0..20_000 {
-        let text: String = (0..next(24)).map(|_| words[next(words.len() as u64) as usize]).collect();
+        let text: String = (0..random.below(24)).map(|_| words[random.below(words.len())]).collect();
         if let Err(error) = Query::parse(&text, ResidueKind::Dna) {
             assert!(error.column <= text.chars().count() && error.to_string().contains('^'), "{text}");
         }

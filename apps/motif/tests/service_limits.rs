@@ -5,9 +5,11 @@ mod processes;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use aqueduct_motif::protocol::http_server::{self, HttpLimits, HttpRequest, HttpResponse, HttpService};
 use aqueduct_motif::protocol::users::basic_header;
 use aqueduct_testkit::launcher::TestLauncher;
 use processes::{
@@ -278,5 +280,70 @@ fn each_database_has_its_kind_and_its_sequences() {
         let message =
             processes::failure(&[&["search", "ACGT", &genome, "--via", &url][..], &option].concat());
         assert!(message.contains("cannot be used with"), "{message}");
+    }
+}
+
+#[test]
+fn services_listen_on_other_than_loopback_addresses_with_users_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let genome = genome(folder.path(), "64KiB");
+    for service in [&["serve", &genome][..], &["proxy"]] {
+        let message = processes::failure(&[service, &["--listen", "0.0.0.0:0"]].concat());
+        assert!(message.contains("give --users"), "{message}");
+    }
+}
+
+/// Answers every request with the length of its body.
+struct LengthService;
+
+impl HttpService for LengthService {
+    fn refuse(&self, _: &HttpRequest) -> Option<HttpResponse> {
+        None
+    }
+
+    fn answer(&self, request: &HttpRequest) -> HttpResponse {
+        HttpResponse::new(200, "text/plain", format!("{} bytes", request.body.len()))
+    }
+}
+
+/// A server of [`LengthService`] with three connections at a time, and this time for a request to arrive.
+fn small_server(arrival: Duration) -> String {
+    let listener = http_server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let limits = HttpLimits { body: 1 << 10, all_bodies: 1 << 10, connections: 3, arrival };
+    thread::spawn(move || http_server::serve(listener, limits, Arc::new(LengthService)));
+    address
+}
+
+/// Connections with a part of a request.
+fn unfinished_requests(address: &str) -> Vec<TcpStream> {
+    let connect = |_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"POST / HTTP/1.1\r\nHost: x\r\n").unwrap();
+        stream
+    };
+    (0..3).map(connect).collect()
+}
+
+#[test]
+fn connections_are_limited_and_slow_requests_are_ended() {
+    let address = small_server(Duration::from_secs(60));
+    let slow = unfinished_requests(&address);
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let request = "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nfour";
+    stream.write_all(request.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(stream.read(&mut [0]).is_err(), "there are three connections already");
+    drop(slow);
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("4 bytes"), "{answer}");
+    let address = small_server(Duration::from_millis(100));
+    for mut stream in unfinished_requests(&address) {
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream
+            .read_to_end(&mut Vec::new())
+            .expect("the server ends a connection whose request does not arrive");
     }
 }

@@ -2,22 +2,20 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use aqueduct_motif::query::ResidueKind;
+use aqueduct_testkit::rng::SeededRng;
 
 /// A source of random numbers.
-pub(crate) struct RandomSource(u64);
+pub(crate) struct RandomSource(SeededRng);
 
 impl RandomSource {
     /// From the seed of `AQUEDUCT_SEED`.
     pub(crate) fn from_environment() -> Self {
-        let seed = std::env::var("AQUEDUCT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(4711);
-        println!("AQUEDUCT_SEED={seed}");
-        Self(seed)
+        Self(SeededRng::from_environment(4711))
     }
 
     /// A number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % limit
+        self.0.below(limit)
     }
 
     /// One of the values.
