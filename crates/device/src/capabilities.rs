@@ -1,5 +1,9 @@
 //! What a device can do, as data: used to plan accesses and to choose tests.
 
+use std::time::Duration;
+
+use crate::units::ByteRate;
+
 /// The scope of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockScope {
@@ -26,6 +30,9 @@ pub struct Capabilities {
     /// A scattered list of segments costs about as much as one segment of the same size
     /// (memory, or many operations in flight): data sieving is not needed.
     pub native_lists: bool,
+    /// [`Handle::write_strips`](crate::Handle::write_strips) and [`Handle::read_strips`](crate::Handle::read_strips) take about as long as an access to
+    /// one segment of the same size, however short the runs are.
+    pub native_strips: bool,
     /// [`Handle::map`](crate::Handle::map) gives parts of the file as memory, coherent with reads and writes of every process that may have it open.
     pub maps: bool,
     /// [`Handle::annotate`](crate::Handle::annotate) is recorded, for readers of a trace.
@@ -40,6 +47,10 @@ pub struct Capabilities {
     pub block: u32,
     /// The useful number of concurrent operations.
     pub concurrency: u32,
+    /// The time that an access takes however small it is, such as the round trip to a server; none: about that of a system call.
+    pub latency: Option<Duration>,
+    /// The bytes per second of a large access; none: about those of the page cache.
+    pub bandwidth: Option<ByteRate>,
 }
 
 /// No features and no preferences: the starting point for a custom device:
@@ -51,6 +62,7 @@ impl Default for Capabilities {
             shared: false,
             coherent: true,
             native_lists: false,
+            native_strips: false,
             maps: false,
             keeps_annotations: false,
             preallocate: false,
@@ -58,6 +70,8 @@ impl Default for Capabilities {
             alignment: 1,
             block: 4096,
             concurrency: 1,
+            latency: None,
+            bandwidth: None,
         }
     }
 }

@@ -5,8 +5,10 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::segment::{self, SegmentRange};
-use crate::{Capabilities, DeviceOpenOptions, Error, Kind, Mapping, Operation, Result, Segment, SegmentMut};
+use crate::{
+    Capabilities, DeviceOpenOptions, Error, Kind, Mapping, Operation, Result, Segment, SegmentMut, Strip,
+    segment, strip,
+};
 
 /// The scope of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +99,20 @@ pub trait Handle: Send + Sync {
 
     /// What this open file can do.
     fn capabilities(&self) -> Capabilities;
+
+    /// Fills `bytes` from the runs of strips, as [`read`](Handle::read) does with the list of all runs: the same order, counts and errors.
+    ///
+    /// Default: reads lists of runs.
+    fn read_strips(&self, strips: &[Strip], bytes: &mut [u8]) -> Result<u64> {
+        strip::read_in_lists(strips, bytes, |list| self.read(list))
+    }
+
+    /// Writes `bytes` to the runs of strips, as [`write`](Handle::write) does with the list of all runs: the same order, counts and errors.
+    ///
+    /// Default: writes lists of runs.
+    fn write_strips(&self, strips: &[Strip], bytes: &[u8]) -> Result<u64> {
+        strip::write_in_lists(strips, bytes, |list| self.write(list))
+    }
 
     /// Reserves space for the first `len` bytes and extends the file to at least that length, as `MPI_File_preallocate` does.
     ///
@@ -234,7 +250,33 @@ pub trait HandleExt: Handle {
         let mut done = self.write(segments)?;
         while done < wanted {
             match self.write(&segment::rest(segments, done)) {
-                Ok(0) => return Err(stuck(segments, done)),
+                Ok(0) => return Err(stuck(segment::offset_of(segments, done), done)),
+                Ok(count) => done += count,
+                Err(error) => return Err(later(error, done)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills `bytes` from the runs of strips, continuing after short reads; returns less only at the end of the file.
+    fn read_full_strips(&self, strips: &[Strip], bytes: &mut [u8]) -> Result<u64> {
+        let mut done = self.read_strips(strips, bytes)?;
+        while done < bytes.len() as u64 {
+            match self.read_strips(&strip::rest(strips, done), &mut bytes[done as usize..]) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) => return Err(later(error, done)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `bytes` to the runs of strips, continuing after short writes.
+    fn write_all_strips(&self, strips: &[Strip], bytes: &[u8]) -> Result<()> {
+        let mut done = self.write_strips(strips, bytes)?;
+        while done < bytes.len() as u64 {
+            match self.write_strips(&strip::rest(strips, done), &bytes[done as usize..]) {
+                Ok(0) => return Err(stuck(strip::offset_of(strips, done), done)),
                 Ok(count) => done += count,
                 Err(error) => return Err(later(error, done)),
             }
@@ -257,8 +299,8 @@ fn later(error: Error, done: u64) -> Error {
 }
 
 /// A device that writes nothing and reports no error would keep its caller in a loop.
-fn stuck<E: SegmentRange>(segments: &[E], done: u64) -> Error {
-    let error = Error::new(Kind::Io, Operation::Write, "").at(segment::offset_of(segments, done)).after(done);
+fn stuck(place: u64, done: u64) -> Error {
+    let error = Error::new(Kind::Io, Operation::Write, "").at(place).after(done);
     error.advise("the device accepts no more bytes and reports no error")
 }
 
@@ -325,12 +367,20 @@ mod tests {
         let (mut a, mut b) = ([0; 7], [0; 9]);
         let count = file.read_full(&mut [SegmentMut::new(0, &mut a), SegmentMut::new(5, &mut b)]).unwrap();
         assert_eq!((count, &a, &b[..7]), (14, b"abcdefg", &b"fghijkl"[..]));
+        let strips = [Strip { offset: 0, len: 2, stride: 6, count: 3 }];
+        assert_eq!(file.read_full_strips(&strips, &mut a[..6]).unwrap(), 4, "the file has 12 bytes");
+        assert_eq!(&a[..4], b"abgh");
+        file.write_all_strips(&strips, b"ABGHMN").unwrap();
+        assert_eq!(file.read_at(0, &mut [0; 20]).unwrap(), 14);
     }
 
     #[test]
     fn errors_count_earlier_transfers() {
         let file = Stutter { bytes: Mutex::default(), limit: 5 };
         let error = file.write_at(0, b"abcdefgh").unwrap_err();
+        assert_eq!((error.transferred(), error.offset()), (6, Some(6)));
+        let strips = [Strip { offset: 0, len: 4, stride: 4, count: 2 }];
+        let error = file.write_all_strips(&strips, b"abcdefgh").unwrap_err();
         assert_eq!((error.transferred(), error.offset()), (6, Some(6)));
     }
 

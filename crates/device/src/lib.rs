@@ -16,7 +16,8 @@
 //! # Devices and handles
 //! A [`Device`] opens and deletes files by name. A [`Handle`] is an open file: it has no file pointer, every access has an
 //! offset, so that threads can share it. The primitive is the *list of segments*: a [`Segment`] is a file offset and memory,
-//! and a device transfers a whole list in as few calls as possible. [`HandleExt`] has derived methods. The contract is documented on [`Handle`].
+//! and a device transfers a whole list in as few calls as possible. Regular lists are described by [`Strip`]s (offset, length, stride, count), which memory
+//! and servers take as they are. [`HandleExt`] has derived methods. The contract is documented on [`Handle`].
 //!
 //! # Names
 //! The prefix of a name selects the device. Prefixes of wrappers, with parameters, precede it, outermost first. A name without a prefix means `ufs`.
@@ -82,6 +83,7 @@ pub mod name;
 mod open_options;
 mod registry;
 pub mod segment;
+pub mod strip;
 mod syscalls;
 mod ufs;
 pub mod units;
@@ -100,6 +102,7 @@ pub use registry::{
     PrefixKind, Registry, delete, discard, open, register_device, register_wrapper, registry,
 };
 pub use segment::{Segment, SegmentMut, SegmentRange, total, total_mut};
+pub use strip::Strip;
 pub use syscalls::{lock_waits, syscalls};
 pub use ufs::{Ufs, WriterLock, acquire_writer_lock, check_unclaimed};
 pub use uring::Uring;

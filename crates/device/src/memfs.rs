@@ -9,6 +9,7 @@ mod folder_quota;
 mod node_handle;
 mod node_memory;
 mod sparse_bytes;
+mod sparse_strips;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +23,7 @@ use sparse_bytes::SparseBytes;
 
 use crate::{
     Capabilities, Device, DeviceOpenOptions, Error, Handle, Kind, LockGuard, LockKind, LockScope, Operation,
-    RangeLocks, Result, Segment, SegmentMut, SyncScope, name, segment,
+    RangeLocks, Result, Segment, SegmentMut, Strip, SyncScope, name, segment, strip,
 };
 
 /// Files in the memory of this process.
@@ -172,6 +173,15 @@ impl Device for MemFs {
 }
 
 impl MemHandle {
+    /// The outcome of a write of `wanted` bytes that has done so many; `place` gives the offset of a byte.
+    fn written(&self, done: u64, wanted: u64, place: impl Fn(u64) -> u64) -> Result<u64> {
+        if done == wanted {
+            return Ok(done);
+        }
+        let error = Error::new(Kind::NoSpace, Operation::Write, &self.name).at(place(done));
+        Err(error.after(done).advise("delete files of this memfs, or give it more capacity"))
+    }
+
     fn allow(&self, allowed: bool, operation: Operation) -> Result<()> {
         if allowed { Ok(()) } else { Err(Error::new(Kind::PermissionDenied, operation, &self.name)) }
     }
@@ -188,12 +198,20 @@ impl Handle for MemHandle {
         self.allow(self.write, Operation::Write)?;
         segment::check(segments, Operation::Write, &self.name)?;
         let done = self.file.bytes.write(segments);
-        if done == segment::total(segments) {
-            return Ok(done);
-        }
-        let error =
-            Error::new(Kind::NoSpace, Operation::Write, &self.name).at(segment::offset_of(segments, done));
-        Err(error.after(done).advise("delete files of this memfs, or give it more capacity"))
+        self.written(done, segment::total(segments), |done| segment::offset_of(segments, done))
+    }
+
+    fn read_strips(&self, strips: &[Strip], bytes: &mut [u8]) -> Result<u64> {
+        self.allow(self.read, Operation::Read)?;
+        strip::check(strips, bytes.len(), Operation::Read, &self.name)?;
+        Ok(self.file.bytes.read_strips(strips, bytes))
+    }
+
+    fn write_strips(&self, strips: &[Strip], bytes: &[u8]) -> Result<u64> {
+        self.allow(self.write, Operation::Write)?;
+        strip::check(strips, bytes.len(), Operation::Write, &self.name)?;
+        let done = self.file.bytes.write_strips(strips, bytes);
+        self.written(done, bytes.len() as u64, |done| strip::offset_of(strips, done))
     }
 
     fn len(&self) -> Result<u64> {
@@ -218,6 +236,7 @@ impl Handle for MemHandle {
         Capabilities {
             coherent: true,
             native_lists: true,
+            native_strips: true,
             locks: LockScope::Process,
             block: sparse_bytes::CHUNK as u32,
             concurrency: cores,

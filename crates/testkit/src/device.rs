@@ -15,6 +15,7 @@ mod length;
 mod opening;
 mod segment_lists;
 mod sharing;
+mod strips;
 
 use std::any::Any;
 use std::ffi::{OsStr, OsString};
@@ -100,7 +101,7 @@ type Case = (&'static str, fn(&DeviceUnderTest));
 /// Every case makes files of its own. Which of them ask for more than the subject has is decided by its
 /// [`Capabilities`](aqueduct_device::Capabilities) alone. The subject may transfer less than asked for, slowly, as a device may; it must not fail at random.
 pub fn conformance(subject: &DeviceUnderTest) {
-    let cases = [segment_lists::CASES, length::CASES, opening::CASES, sharing::CASES].concat();
+    let cases = [segment_lists::CASES, strips::CASES, length::CASES, opening::CASES, sharing::CASES].concat();
     let failures: Vec<String> = cases.iter().filter_map(|case| failure(subject, *case)).collect();
     assert!(
         failures.is_empty(),

@@ -15,7 +15,8 @@ use self::state::{CrashFile, CrashState};
 use super::parameters::LayerParameters;
 use crate::{
     Capabilities, Device, DeviceOpenOptions, Error, Handle, Kind, LockGuard, LockKind, LockScope,
-    MappedAccess, Mapping, Operation, RangeLocks, Result, Segment, SegmentMut, SyncScope, segment,
+    MappedAccess, Mapping, Operation, RangeLocks, Result, Segment, SegmentMut, Strip, SyncScope, segment,
+    strip,
 };
 
 const GRAMMAR: &str = "crash=after=N,seed=N with one, both or none of them, such as crash=after=17,seed=3";
@@ -266,6 +267,18 @@ impl Handle for CrashHandle {
         self.allow(self.options.is_write(), Operation::Write)?;
         segment::check(segments, Operation::Write, &self.name)?;
         self.change_file(Operation::Write, |file, inner| file.write(segments, inner))
+    }
+
+    /// One operation, whatever the number of runs.
+    fn read_strips(&self, strips: &[Strip], bytes: &mut [u8]) -> Result<u64> {
+        strip::check(strips, bytes.len(), Operation::Read, &self.name)?;
+        self.read(&mut strip::segments_mut(strips, bytes).collect::<Vec<_>>())
+    }
+
+    /// One operation, whatever the number of runs.
+    fn write_strips(&self, strips: &[Strip], bytes: &[u8]) -> Result<u64> {
+        strip::check(strips, bytes.len(), Operation::Write, &self.name)?;
+        self.write(&strip::segments(strips, bytes).collect::<Vec<_>>())
     }
 
     fn len(&self) -> Result<u64> {

@@ -16,7 +16,7 @@ use self::plan::FaultAction;
 use super::random::SeededRandom;
 use crate::{
     Capabilities, Device, DeviceOpenOptions, Error, Handle, Kind, LockGuard, LockKind, MappedAccess, Mapping,
-    Operation, Result, Segment, SegmentMut, SegmentRange, SyncScope, segment, total, total_mut,
+    Operation, Result, Segment, SegmentMut, SegmentRange, Strip, SyncScope, segment, strip, total, total_mut,
 };
 
 /// A device that injects faults according to a [`FaultPlan`].
@@ -191,62 +191,126 @@ impl FaultHandle {
         self.decide(operation).pass(operation, &self.name)
     }
 
+    /// Reads a list of `asked` bytes: `read` transfers so many of the first ones, `place` gives their offsets.
+    fn read_with_faults(
+        &self,
+        asked: u64,
+        place: impl Fn(u64) -> u64,
+        mut read: impl FnMut(u64) -> Result<u64>,
+    ) -> Result<u64> {
+        let verdict = self.decide(Operation::Read);
+        let length = verdict.length(asked);
+        let Some(kind) = verdict.fail else { return read(length) };
+        let done = if length > 0 { read(length)? } else { 0 };
+        Err(self.transfer_error(kind, Operation::Read, place(done), done))
+    }
+
+    /// Writes a list of `asked` bytes: `write` transfers so many of the first ones, `place` gives their offsets.
+    fn write_with_faults(
+        &self,
+        asked: u64,
+        place: impl Fn(u64) -> u64,
+        write: impl Fn(u64) -> Result<u64>,
+    ) -> Result<u64> {
+        let verdict = self.decide(Operation::Write);
+        let length = verdict.length(asked);
+        let Some(kind) = verdict.fail else { return self.write_prefix(length, place, write) };
+        let done = if length > 0 { self.write_prefix(length, &place, write)? } else { 0 };
+        Err(self.transfer_error(kind, Operation::Write, place(done), done))
+    }
+
     /// Writes the first `length` bytes as far as there is space.
-    fn write_prefix(&self, segments: &[Segment<'_>], length: u64) -> Result<u64> {
+    fn write_prefix(
+        &self,
+        length: u64,
+        place: impl Fn(u64) -> u64,
+        write: impl Fn(u64) -> Result<u64>,
+    ) -> Result<u64> {
         let granted = self.faults.reserve(length);
         if granted == 0 && length > 0 {
-            return Err(self.transfer_error(Kind::NoSpace, Operation::Write, segments, 0));
+            return Err(self.transfer_error(Kind::NoSpace, Operation::Write, place(0), 0));
         }
-        let outcome = if granted == total(segments) {
-            self.inner.write(segments)
-        } else {
-            self.inner.write(&segment::front(segments, granted))
-        };
+        let outcome = write(granted);
         let written = match &outcome {
             Ok(count) => *count,
             Err(error) => error.transferred(),
         };
         self.faults.refund(granted.saturating_sub(written));
         if outcome.is_ok() && written == granted && granted < length {
-            return Err(self.transfer_error(Kind::NoSpace, Operation::Write, segments, written));
+            return Err(self.transfer_error(Kind::NoSpace, Operation::Write, place(written), written));
         }
         outcome
     }
 
-    /// The error of a transfer that stopped after `done` bytes of the list.
-    fn transfer_error(
-        &self,
-        kind: Kind,
-        operation: Operation,
-        segments: &[impl SegmentRange],
-        done: u64,
-    ) -> Error {
-        injected(kind, operation, &self.name).at(segment::offset_of(segments, done)).after(done)
+    /// The error of a transfer that stopped after `done` bytes of the list, at this offset.
+    fn transfer_error(&self, kind: Kind, operation: Operation, place: u64, done: u64) -> Error {
+        injected(kind, operation, &self.name).at(place).after(done)
     }
 }
 
 impl Handle for FaultHandle {
     fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
-        let verdict = self.decide(Operation::Read);
         let asked = total_mut(segments);
-        let length = verdict.length(asked);
-        let Some(kind) = verdict.fail else {
-            return if length == asked {
-                self.inner.read(segments)
-            } else {
-                self.inner.read(&mut segment::front_mut(segments, length))
-            };
-        };
-        let done = if length > 0 { self.inner.read(&mut segment::front_mut(segments, length))? } else { 0 };
-        Err(self.transfer_error(kind, Operation::Read, segments, done))
+        let ranges: Vec<Strip> =
+            segments.iter().map(|segment| Strip::run(segment.start(), segment.size())).collect();
+        self.read_with_faults(
+            asked,
+            |done| strip::offset_of(&ranges, done),
+            |length| {
+                if length == asked {
+                    self.inner.read(segments)
+                } else {
+                    self.inner.read(&mut segment::front_mut(segments, length))
+                }
+            },
+        )
     }
 
     fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
-        let verdict = self.decide(Operation::Write);
-        let length = verdict.length(total(segments));
-        let Some(kind) = verdict.fail else { return self.write_prefix(segments, length) };
-        let done = if length > 0 { self.write_prefix(segments, length)? } else { 0 };
-        Err(self.transfer_error(kind, Operation::Write, segments, done))
+        let asked = total(segments);
+        self.write_with_faults(
+            asked,
+            |done| segment::offset_of(segments, done),
+            |length| {
+                if length == asked {
+                    self.inner.write(segments)
+                } else {
+                    self.inner.write(&segment::front(segments, length))
+                }
+            },
+        )
+    }
+
+    fn read_strips(&self, strips: &[Strip], bytes: &mut [u8]) -> Result<u64> {
+        strip::check(strips, bytes.len(), Operation::Read, &self.name)?;
+        let asked = strip::total(strips);
+        self.read_with_faults(
+            asked,
+            |done| strip::offset_of(strips, done),
+            |length| {
+                if length == asked {
+                    self.inner.read_strips(strips, bytes)
+                } else {
+                    self.inner.read_strips(&strip::front(strips, length), &mut bytes[..length as usize])
+                }
+            },
+        )
+    }
+
+    fn write_strips(&self, strips: &[Strip], bytes: &[u8]) -> Result<u64> {
+        strip::check(strips, bytes.len(), Operation::Write, &self.name)?;
+        let asked = strip::total(strips);
+        self.write_with_faults(
+            asked,
+            |done| strip::offset_of(strips, done),
+            |length| {
+                if length == asked {
+                    self.inner.write_strips(strips, bytes)
+                } else {
+                    self.inner.write_strips(&strip::front(strips, length), &bytes[..length as usize])
+                }
+            },
+        )
     }
 
     fn len(&self) -> Result<u64> {

@@ -11,7 +11,7 @@ use super::parameters::LayerParameters;
 use crate::units::{ByteRate, parse_duration};
 use crate::{
     Capabilities, Device, DeviceOpenOptions, Handle, LockGuard, LockKind, MappedAccess, Mapping, Result,
-    Segment, SegmentMut, SyncScope,
+    Segment, SegmentMut, Strip, SyncScope,
 };
 
 const GRAMMAR: &str =
@@ -141,6 +141,14 @@ impl Handle for ThrottleHandle {
 
     fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
         self.schedule.run_throttled(|| self.inner.write(segments), |&count| count)
+    }
+
+    fn read_strips(&self, strips: &[Strip], bytes: &mut [u8]) -> Result<u64> {
+        self.schedule.run_throttled(|| self.inner.read_strips(strips, bytes), |&count| count)
+    }
+
+    fn write_strips(&self, strips: &[Strip], bytes: &[u8]) -> Result<u64> {
+        self.schedule.run_throttled(|| self.inner.write_strips(strips, bytes), |&count| count)
     }
 
     fn len(&self) -> Result<u64> {

@@ -18,7 +18,7 @@ use aqueduct_report::{Report, ReportSource};
 use super::parameters::LayerParameters;
 use crate::{
     Capabilities, Device, DeviceOpenOptions, Error, Handle, LockGuard, LockKind, MappedAccess, Mapping,
-    Operation, Result, Segment, SegmentMut, SyncScope, total, total_mut,
+    Operation, Result, Segment, SegmentMut, Strip, SyncScope, strip, total, total_mut,
 };
 
 const GRAMMAR: &str = "trace=FILE, such as trace=ops.csv (%p in FILE becomes the process id)";
@@ -240,6 +240,18 @@ struct TraceHandle {
 }
 
 impl TraceHandle {
+    /// An access to strips: each run is a segment.
+    fn strips_call(operation: Operation, strips: &[Strip]) -> TraceCall {
+        let mut parts = strips.iter().filter(|strip| strip.size() > 0);
+        let segments = strips.iter().fold(0, |sum: u64, strip| sum.saturating_add(strip.joined().count));
+        TraceCall {
+            offset: parts.next().map(|strip| strip.offset as u64),
+            length: strip::total(strips),
+            segments: usize::try_from(segments).unwrap_or(usize::MAX),
+            ..TraceCall::new(operation)
+        }
+    }
+
     fn time<T>(
         &self,
         call: TraceCall,
@@ -273,6 +285,16 @@ impl Handle for TraceHandle {
             ..TraceCall::new(Operation::Write)
         };
         self.time(call, || self.inner.write(segments), |&count| count)
+    }
+
+    fn read_strips(&self, strips: &[Strip], bytes: &mut [u8]) -> Result<u64> {
+        let call = Self::strips_call(Operation::Read, strips);
+        self.time(call, || self.inner.read_strips(strips, bytes), |&count| count)
+    }
+
+    fn write_strips(&self, strips: &[Strip], bytes: &[u8]) -> Result<u64> {
+        let call = Self::strips_call(Operation::Write, strips);
+        self.time(call, || self.inner.write_strips(strips, bytes), |&count| count)
     }
 
     fn len(&self) -> Result<u64> {

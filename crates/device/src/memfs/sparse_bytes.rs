@@ -15,8 +15,8 @@ use crate::{Segment, SegmentMut};
 pub(super) const CHUNK: usize = 64 * 1024;
 
 /// The written part of a chunk; what is missing at its end reads as zeros.
-type Chunk = RwLock<Vec<u8>>;
-type Chunks = BTreeMap<u64, Chunk>;
+pub(super) type Chunk = RwLock<Vec<u8>>;
+pub(super) type Chunks = BTreeMap<u64, Chunk>;
 
 /// A sparse sequence of bytes.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl SparseBytes {
                 };
                 let count = self.write_chunk(chunk, span.start, &segment.bytes[written..written + span.size]);
                 if count > 0 {
-                    self.len.fetch_max(offset + count as u64, Ordering::AcqRel);
+                    self.reach(offset + count as u64);
                 }
                 written += count;
                 done += count as u64;
@@ -100,8 +100,18 @@ impl SparseBytes {
         done
     }
 
+    /// The chunks, for a copy.
+    pub(super) fn chunks(&self) -> RwLockReadGuard<'_, Chunks> {
+        shared(&self.chunks)
+    }
+
+    /// The file has at least this length from now on. The table of chunks is held.
+    pub(super) fn reach(&self, end: u64) {
+        self.len.fetch_max(end, Ordering::AcqRel);
+    }
+
     /// Adds an empty chunk unless there is one; false if there is no memory for it.
-    fn add_chunk(&self, number: u64) -> bool {
+    pub(super) fn add_chunk(&self, number: u64) -> bool {
         let overhead = self.capacity.chunk_overhead();
         if !self.capacity.take_all(overhead) {
             return false;
@@ -116,7 +126,7 @@ impl SparseBytes {
     }
 
     /// Writes into a chunk as much as the budget allows and says how much that was.
-    fn write_chunk(&self, chunk: &Chunk, start: usize, bytes: &[u8]) -> usize {
+    pub(super) fn write_chunk(&self, chunk: &Chunk, start: usize, bytes: &[u8]) -> usize {
         let mut kept = alone(chunk);
         let before = self.capacity.allocated(kept.len());
         let growth = self.capacity.allocated(start + bytes.len()).saturating_sub(before) as u64;
@@ -130,13 +140,7 @@ impl SparseBytes {
             return 0;
         }
         let bytes = &bytes[..end - start];
-        if self.capacity.counts_all() {
-            let room = self.capacity.allocated(end);
-            let len = kept.len();
-            kept.reserve_exact(room.saturating_sub(len));
-        } else {
-            reserve(&mut kept, end);
-        }
+        self.allocate(&mut kept, end);
         if kept.len() < start {
             kept.resize(start, 0);
         }
@@ -144,6 +148,30 @@ impl SparseBytes {
         kept[start..start + over.len()].copy_from_slice(over);
         kept.extend_from_slice(behind);
         bytes.len()
+    }
+
+    /// A chunk, filled with zeros up to `end` if it is shorter; none if there is no memory for all of that.
+    pub(super) fn extended<'c>(&self, chunk: &'c Chunk, end: usize) -> Option<RwLockWriteGuard<'c, Vec<u8>>> {
+        let mut kept = alone(chunk);
+        if kept.len() < end {
+            let growth = self.capacity.allocated(end) - self.capacity.allocated(kept.len());
+            if !self.capacity.take_all(growth as u64) {
+                return None;
+            }
+            self.allocate(&mut kept, end);
+            kept.resize(end, 0);
+        }
+        Some(kept)
+    }
+
+    /// Makes room for a chunk up to `end`, whose memory is taken.
+    fn allocate(&self, kept: &mut Vec<u8>, end: usize) {
+        if self.capacity.counts_all() {
+            let (room, len) = (self.capacity.allocated(end), kept.len());
+            kept.reserve_exact(room.saturating_sub(len));
+        } else {
+            reserve(kept, end);
+        }
     }
 
     pub(super) fn set_len(&self, len: u64) {
@@ -200,7 +228,7 @@ fn reserve(kept: &mut Vec<u8>, end: usize) {
     }
 }
 
-fn shared<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+pub(super) fn shared<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
 

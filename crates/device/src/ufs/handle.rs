@@ -67,15 +67,14 @@ impl UfsHandle {
                 persistent,
                 shared: true,
                 coherent,
-                native_lists: false,
                 // The page cache of this machine is authoritative, so that its pages may be changed in place.
                 maps: options.is_read() && system.is_some_and(file::is_local),
-                keeps_annotations: false,
                 preallocate: kind == FileType::RegularFile,
                 locks: LockScope::System,
                 alignment: if direct.is_some() { DIRECT_ALIGNMENT as u32 } else { 1 },
                 block: u32::try_from(stat.st_blksize).unwrap_or(4096),
                 concurrency: crate::capabilities::cores(),
+                ..Capabilities::default()
             },
             system,
             write_behind: (options.is_write_behind() && direct.is_none()).then(WriteBehind::default),
