@@ -1,10 +1,10 @@
 //! Frames of remote memory: heads, requests, answers, greetings.
 
+use aqueduct_device::Strip;
 use aqueduct_tunnel::wire::answer::{Answer, WireError};
 use aqueduct_tunnel::wire::frame::{FrameHead, HEAD};
 use aqueduct_tunnel::wire::greeting::{ClientHello, ClientProof, GreetingResult, ServerHello};
 use aqueduct_tunnel::wire::request::{OpenFlags, OpenRole, TunnelRequest};
-use aqueduct_tunnel::wire::strips::WireStrip;
 
 use crate::FuzzTarget;
 
@@ -60,8 +60,8 @@ fn greet(input: &[u8]) {
 fn seeds() -> Vec<Vec<u8>> {
     let flags = OpenFlags { read: true, write: true, create: true, ..OpenFlags::default() };
     let strips = vec![
-        WireStrip { offset: 4096, len: 4, stride: 8, count: 1000 },
-        WireStrip { offset: 5, len: 70, stride: -100, count: 1 },
+        Strip { offset: 4096, len: 4, stride: 8, count: 1000 },
+        Strip { offset: 5, len: 70, stride: -100, count: 1 },
     ];
     let requests = [
         TunnelRequest::Open {

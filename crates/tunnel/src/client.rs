@@ -5,8 +5,10 @@ mod device;
 mod handle;
 mod known_end;
 mod link;
+mod link_pace;
 mod name;
 mod placement;
+mod read_memory;
 mod server_set;
 mod transfer;
 

@@ -3,18 +3,22 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
+use aqueduct_device::units::ByteRate;
 use aqueduct_device::{
     Capabilities, Error, Handle, Kind, LockGuard, LockKind, LockScope, Operation, Result, Segment,
-    SegmentMut, SegmentRange, SyncScope, segment,
+    SegmentMut, Strip, SyncScope, segment, strip,
 };
 
 use super::connection::{Connection, TunnelCallError};
 use super::known_end::{KnownEnd, PartEnds};
 use super::link::TunnelLink;
+use super::link_pace::LinkPace;
 use super::placement::{Placement, complete_prefix, prefix_inside};
+use super::read_memory::{ReadMemory, SegmentMemory, StripMemory, extent_of, ranges_of};
 use super::server_set::unexpected_answer;
-use super::transfer::{self, TransferOutcome};
+use super::transfer::{self, Divisible, TransferOutcome};
 use crate::wire::answer::Answer;
 use crate::wire::greeting::SessionId;
 use crate::wire::request::{FileId, OpenFlags, TunnelRequest};
@@ -40,12 +44,12 @@ pub(super) struct TunnelHandle {
 type TransferWork<B> = fn(
     &mut Connection,
     u64,
-    &mut [(u64, B)],
+    &mut [(Strip, B)],
     &mut dyn FnMut() -> u64,
 ) -> std::result::Result<TransferOutcome, TunnelCallError>;
 
 /// A list divided among servers, with the server of each list that is not empty.
-type Divided<B> = Vec<(usize, Vec<(u64, B)>)>;
+type Divided<B> = Vec<(usize, Vec<(Strip, B)>)>;
 
 impl TunnelHandle {
     pub(super) fn new(
@@ -125,14 +129,17 @@ impl TunnelHandle {
         &self,
         operation: Operation,
         server: usize,
-        list: &mut [(u64, B)],
+        list: &mut [(Strip, B)],
         work: TransferWork<B>,
     ) -> Result<TransferOutcome> {
         self.check_servers(operation)?;
         let (link, handle) = (&self.links[server], self.part(server));
-        link.run(operation, &self.name, true, &mut |connection| {
+        let start = Instant::now();
+        let outcome = link.run(operation, &self.name, true, &mut |connection| {
             work(connection, handle, list, &mut || link.next_number())
-        })
+        })?;
+        link.pace.note_access(outcome.done, start.elapsed());
+        Ok(outcome)
     }
 
     /// Transfers the parts of all servers; the outcome of each.
@@ -150,7 +157,7 @@ impl TunnelHandle {
                 .collect();
         }
         thread::scope(|scope| {
-            let start = |(server, list): &'_ mut (usize, Vec<(u64, B)>)| (*server, std::mem::take(list));
+            let start = |(server, list): &'_ mut (usize, Vec<(Strip, B)>)| (*server, std::mem::take(list));
             let parts: Vec<_> = divided.iter_mut().map(start).collect();
             let threads: Vec<_> = parts
                 .into_iter()
@@ -170,7 +177,7 @@ impl TunnelHandle {
     fn outcome(
         &self,
         operation: Operation,
-        ranges: &[(u64, u64)],
+        strips: &[Strip],
         outcomes: Vec<(usize, Result<TransferOutcome>)>,
     ) -> Result<PartEnds> {
         let (mut done, mut ends) = (vec![0; self.links.len()], vec![None; self.links.len()]);
@@ -190,91 +197,120 @@ impl TunnelHandle {
             }
         }
         let Some(error) = failure else { return Ok(ends) };
-        let prefix = complete_prefix(&self.placement, ranges.iter().copied(), &done);
-        let mut left = prefix;
-        let place = ranges.iter().find_map(|(offset, len)| {
-            let inside = left < *len;
-            let place = inside.then_some(offset + left);
-            left = left.saturating_sub(*len);
-            place
-        });
+        let prefix = complete_prefix(&self.placement, strips, &done);
+        let place = (prefix < strip::total(strips)).then(|| strip::offset_of(strips, prefix));
         let error = error.after(prefix);
         Err(place.map_or_else(|| self.error(Kind::Io, operation), |place| error.at(place)))
     }
 }
 
-/// The bytes of a list, and the end of its last byte.
-fn extent_of<E: SegmentRange>(segments: &[E]) -> (u64, u64) {
-    let ranges = ranges_of(segments).into_iter();
-    ranges.fold((0, 0), |(bytes, end), (offset, len)| (bytes + len, end.max(offset + len)))
-}
+impl TunnelHandle {
+    /// Divides strips and their memory among servers.
+    fn divide<B: Divisible>(&self, parts: impl IntoIterator<Item = (Strip, B)>) -> Divided<B> {
+        let mut lists: Vec<Vec<(Strip, B)>> = self.links.iter().map(|_| Vec::new()).collect();
+        for (strip, memory) in parts {
+            let mut rest = Some(memory);
+            for (server, part) in self.placement.parts(strip) {
+                let Some(memory) = rest.take() else { break };
+                let (now, later) = memory.divide(part.size() as usize);
+                lists[server].push((part, now));
+                rest = Some(later);
+            }
+        }
+        lists.into_iter().enumerate().filter(|(_, list)| !list.is_empty()).collect()
+    }
 
-/// The ranges of a list that are not empty.
-fn ranges_of<E: SegmentRange>(segments: &[E]) -> Vec<(u64, u64)> {
-    segments.iter().map(|segment| (segment.start(), segment.size())).filter(|(_, len)| *len > 0).collect()
-}
+    /// Reads the first bytes from all servers that have parts of them; the ends and generations of those.
+    fn read_parts(
+        &self,
+        strips: &[Strip],
+        memory: &mut impl ReadMemory,
+        bytes: u64,
+        zeros: bool,
+    ) -> Result<PartEnds> {
+        let mut divided = self.divide(memory.parts(bytes));
+        let work: TransferWork<&mut [u8]> = if zeros { transfer::read_inside } else { transfer::read };
+        let outcomes = self.transfer(Operation::Read, bytes, &mut divided, work);
+        self.outcome(Operation::Read, strips, outcomes)
+    }
 
-/// Collects the parts of each server.
-fn group<B>(servers: usize, parts: impl Iterator<Item = (usize, u64, B)>) -> Divided<B> {
-    let mut lists: Vec<Vec<(u64, B)>> = (0..servers).map(|_| Vec::new()).collect();
-    parts.for_each(|(server, offset, part)| lists[server].push((offset, part)));
-    lists.into_iter().enumerate().filter(|(_, list)| !list.is_empty()).collect()
-}
-
-impl Handle for TunnelHandle {
-    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
-        self.allow(self.flags.read, Operation::Read)?;
-        segment::check(segments, Operation::Read, &self.name)?;
+    /// Reads all strips that are inside the file.
+    fn read_into(&self, strips: &[Strip], memory: &mut impl ReadMemory) -> Result<u64> {
+        let (wanted, last) = extent_of(strips);
         if self.links.len() == 1 {
-            let ranges = ranges_of(segments);
-            let ends = self.read_parts(segments, transfer::read)?;
+            let ends = self.read_parts(strips, memory, wanted, false)?;
             let end = ends.into_iter().flatten().map(|(end, _)| end).min().unwrap_or(0);
-            return Ok(prefix_inside(ranges.into_iter(), end));
+            return Ok(prefix_inside(strips, end));
         }
         // With several servers a part that ends early may be a hole. What lies before an end that was heard is in the file, unless the file
         // was truncated since: the answers say so.
-        let (wanted, last) = extent_of(segments);
         if let Some(known) = self.known_end.covering(last) {
-            let ends = self.read_parts(segments, transfer::read_inside)?;
+            let ends = self.read_parts(strips, memory, wanted, true)?;
             if known.is_confirmed(&ends) {
                 return Ok(wanted);
             }
         }
-        let inside = prefix_inside(ranges_of(segments).into_iter(), self.len()?);
-        let mut kept = segment::front_mut(segments, inside);
-        self.read_parts(kept.as_mut_slice(), transfer::read_inside)?;
+        let inside = prefix_inside(strips, self.len()?);
+        self.read_parts(strips, memory, inside, true)?;
         Ok(inside)
     }
 
-    fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
-        self.allow(self.flags.write, Operation::Write)?;
-        segment::check(segments, Operation::Write, &self.name)?;
-        let ranges = ranges_of(segments);
-        let parts = segments.iter().flat_map(|segment| {
-            let (mut offset, mut rest) = (segment.offset, segment.bytes);
-            self.placement.split(offset, rest.len() as u64).map(move |(server, len)| {
-                let (part, later) = rest.split_at(len as usize);
-                let start = offset;
-                (rest, offset) = (later, offset + len);
-                (server, start, part)
-            })
-        });
-        let mut divided = group(self.links.len(), parts);
-        let wanted = ranges.iter().map(|(_, len)| len).sum();
+    /// Writes strips with their memory.
+    fn write_from<'b>(
+        &self,
+        strips: &[Strip],
+        parts: impl IntoIterator<Item = (Strip, &'b [u8])>,
+    ) -> Result<u64> {
+        let wanted = strip::total(strips);
         let work = |connection: &mut Connection,
                     handle,
-                    list: &mut [(u64, &[u8])],
+                    list: &mut [(Strip, &[u8])],
                     numbers: &mut dyn FnMut() -> u64| {
             transfer::write(connection, handle, list, numbers)
         };
-        let outcomes = self.transfer(Operation::Write, wanted, &mut divided, work);
-        let ends = self.outcome(Operation::Write, &ranges, outcomes)?;
+        let outcomes = self.transfer(Operation::Write, wanted, &mut self.divide(parts), work);
+        let ends = self.outcome(Operation::Write, strips, outcomes)?;
         for (server, (end, generation)) in
             ends.into_iter().enumerate().filter_map(|(at, end)| Some((at, end?)))
         {
             self.known_end.note(server, end, generation);
         }
         Ok(wanted)
+    }
+}
+
+impl Handle for TunnelHandle {
+    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
+        self.allow(self.flags.read, Operation::Read)?;
+        segment::check(segments, Operation::Read, &self.name)?;
+        self.read_into(&ranges_of(segments), &mut SegmentMemory(segments))
+    }
+
+    fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
+        self.allow(self.flags.write, Operation::Write)?;
+        segment::check(segments, Operation::Write, &self.name)?;
+        let parts = segments
+            .iter()
+            .map(|segment| (Strip::run(segment.offset, segment.bytes.len() as u64), segment.bytes));
+        self.write_from(&ranges_of(segments), parts)
+    }
+
+    fn read_strips(&self, strips: &[Strip], bytes: &mut [u8]) -> Result<u64> {
+        self.allow(self.flags.read, Operation::Read)?;
+        strip::check(strips, bytes.len(), Operation::Read, &self.name)?;
+        self.read_into(strips, &mut StripMemory(strips, bytes))
+    }
+
+    fn write_strips(&self, strips: &[Strip], bytes: &[u8]) -> Result<u64> {
+        self.allow(self.flags.write, Operation::Write)?;
+        strip::check(strips, bytes.len(), Operation::Write, &self.name)?;
+        let mut rest = bytes;
+        let parts = strips.iter().map(|strip| {
+            let (part, later) = rest.split_at(strip.size() as usize);
+            rest = later;
+            (*strip, part)
+        });
+        self.write_from(strips, parts)
     }
 
     fn len(&self) -> Result<u64> {
@@ -298,11 +334,16 @@ impl Handle for TunnelHandle {
     }
 
     fn capabilities(&self) -> Capabilities {
+        let pace = || self.links.iter().map(|link| &link.pace);
+        let slowest = pace().map(|pace| pace.bandwidth().0).min().unwrap_or(1);
         Capabilities {
+            latency: pace().filter_map(LinkPace::latency).max(),
+            bandwidth: Some(ByteRate(slowest.saturating_mul(self.links.len() as u64))),
             persistent: self.persistent,
             shared: true,
             coherent: true,
             native_lists: true,
+            native_strips: true,
             locks: LockScope::System,
             block: u32::try_from(self.placement.stripe).unwrap_or(1 << 20),
             concurrency: 4 * self.links.len() as u32,
@@ -347,32 +388,6 @@ impl Handle for TunnelHandle {
 }
 
 impl TunnelHandle {
-    /// Reads the segments from all servers that have parts of them; the ends and generations of those.
-    fn read_parts<'a>(
-        &self,
-        segments: &'a mut [SegmentMut<'_>],
-        work: TransferWork<&'a mut [u8]>,
-    ) -> Result<PartEnds> {
-        let ranges = ranges_of(segments);
-        let parts = segments.iter_mut().flat_map(|segment| {
-            let (mut offset, mut rest) = (segment.offset, &mut *segment.bytes);
-            let parts = self.placement.split(offset, rest.len() as u64);
-            parts
-                .map(|(server, len)| {
-                    let (part, later) = std::mem::take(&mut rest).split_at_mut(len as usize);
-                    let start = offset;
-                    (rest, offset) = (later, offset + len);
-                    (server, start, part)
-                })
-                .collect::<Vec<_>>()
-        });
-        let mut divided = group(self.links.len(), parts);
-        let wanted = ranges.iter().map(|(_, len)| len).sum();
-        let outcomes = self.transfer(Operation::Read, wanted, &mut divided, work);
-        drop(divided);
-        self.outcome(Operation::Read, &ranges, outcomes)
-    }
-
     /// Ends what clients that have lost their locks on the first server may still do on the others.
     fn evict(&self, owners: &[SessionId]) -> Result<()> {
         let request = TunnelRequest::Evict { id: self.id, owners: owners.to_vec() };

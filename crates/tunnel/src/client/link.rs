@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use aqueduct_device::{Error, Kind, Operation, Result};
 
 use super::connection::{Connection, TunnelCallError};
+use super::link_pace::LinkPace;
 use super::name::TunnelSettings;
 use crate::handshake::{ClientIdentity, GREETING_TIME, GreetedServer, greet_server};
 use crate::key::{Key, random};
@@ -50,6 +51,7 @@ pub(super) struct TunnelLink {
     lost: OnceLock<String>,
     numbers: AtomicU64,
     tickets: AtomicU64,
+    pub(super) pace: LinkPace,
 }
 
 #[derive(Default)]
@@ -113,12 +115,15 @@ impl TunnelLink {
             lost: OnceLock::new(),
             numbers: AtomicU64::new(1),
             tickets: AtomicU64::new(1),
+            pace: LinkPace::default(),
         });
         let start = Instant::now();
         loop {
             let silence_end = Instant::now() + link.settings.silence.min(GREETING_TIME);
             match link.open_connection(PING_SLOT, silence_end) {
-                Ok(connection) => {
+                Ok(mut connection) => {
+                    // If it fails, the thread connects again.
+                    let _ = link.ping(&mut connection, silence_end);
                     let weak = Arc::downgrade(&link);
                     let beat = move || send_pings(&weak, connection);
                     let thread = thread::Builder::new().name("tunnel-ping".into()).spawn(beat);
@@ -436,7 +441,10 @@ impl TunnelLink {
     ) -> std::result::Result<(), TunnelCallError> {
         let left = deadline.saturating_duration_since(Instant::now());
         connection.socket().set_timeout(Some(left))?;
-        connection.call(self.next_number(), &TunnelRequest::Ping).map(drop)
+        let start = Instant::now();
+        connection.call(self.next_number(), &TunnelRequest::Ping)?;
+        self.pace.note_round_trip(start.elapsed());
+        Ok(())
     }
 
     /// Ends the session, for a link that nobody uses.

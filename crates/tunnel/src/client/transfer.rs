@@ -2,11 +2,14 @@
 
 use std::collections::VecDeque;
 
+use aqueduct_device::Strip;
+use aqueduct_device::strip::{EVERYWHERE, StripCursor};
+
 use super::connection::{Connection, TunnelCallError};
 use crate::socket::invalid;
 use crate::wire::answer::{Answer, WireError};
 use crate::wire::request::TunnelRequest;
-use crate::wire::strips::{StripCollector, WireStrip};
+use crate::wire::strips::StripCollector;
 
 /// The most frames under way.
 const WINDOW: usize = 64;
@@ -40,39 +43,30 @@ struct TransferAnswer {
 
 /// Ranges of a frame with the memory of each.
 struct TransferFrame<B> {
-    strips: Vec<WireStrip>,
+    strips: Vec<Strip>,
     parts: Vec<B>,
     bytes: u64,
 }
 
 /// Memory that can be divided.
-trait Divisible: Sized {
-    fn len(&self) -> usize;
+pub(super) trait Divisible: Sized {
     fn divide(self, at: usize) -> (Self, Self);
 }
 
 impl Divisible for &[u8] {
-    fn len(&self) -> usize {
-        <[u8]>::len(self)
-    }
-
     fn divide(self, at: usize) -> (Self, Self) {
         self.split_at(at)
     }
 }
 
 impl Divisible for &mut [u8] {
-    fn len(&self) -> usize {
-        <[u8]>::len(self)
-    }
-
     fn divide(self, at: usize) -> (Self, Self) {
         self.split_at_mut(at)
     }
 }
 
 /// Cuts a list into frames.
-fn cut<B: Divisible>(list: impl Iterator<Item = (u64, B)>) -> Vec<TransferFrame<B>> {
+fn cut<B: Divisible>(list: impl Iterator<Item = (Strip, B)>) -> Vec<TransferFrame<B>> {
     let mut frames = Vec::new();
     let (mut collector, mut parts) = (StripCollector::default(), Vec::new());
     let mut finish = |collector: &mut StripCollector, parts: &mut Vec<B>| {
@@ -82,16 +76,17 @@ fn cut<B: Divisible>(list: impl Iterator<Item = (u64, B)>) -> Vec<TransferFrame<
             frames.push(TransferFrame { strips, parts: std::mem::take(parts), bytes });
         }
     };
-    for (mut offset, mut rest) in list {
-        while rest.len() > 0 {
+    for (strip, mut rest) in list {
+        let mut cursor = StripCursor::new(strip);
+        loop {
             if !collector.has_room() {
                 finish(&mut collector, &mut parts);
             }
-            let now = rest.len().min(collector.room() as usize);
-            let (part, later) = rest.divide(now);
-            collector.add(offset, now as u64);
+            let Some(now) = cursor.take(&EVERYWHERE, collector.room()) else { break };
+            let (part, later) = rest.divide(now.size() as usize);
+            collector.add(now);
             parts.push(part);
-            (offset, rest) = (offset + now as u64, later);
+            rest = later;
         }
     }
     finish(&mut collector, &mut parts);
@@ -166,7 +161,7 @@ fn transferred(answer: &Answer) -> Result<TransferAnswer, TunnelCallError> {
 pub(super) fn write(
     connection: &mut Connection,
     handle: u64,
-    list: &[(u64, &[u8])],
+    list: &[(Strip, &[u8])],
     numbers: &mut dyn FnMut() -> u64,
 ) -> Result<TransferOutcome, TunnelCallError> {
     let operation = TunnelRequest::Write { handle, strips: Vec::new() }.operation();
@@ -182,7 +177,7 @@ pub(super) fn write(
 pub(super) fn read(
     connection: &mut Connection,
     handle: u64,
-    list: &mut [(u64, &mut [u8])],
+    list: &mut [(Strip, &mut [u8])],
     numbers: &mut dyn FnMut() -> u64,
 ) -> Result<TransferOutcome, TunnelCallError> {
     read_frames(connection, handle, list, numbers, false)
@@ -192,7 +187,7 @@ pub(super) fn read(
 pub(super) fn read_inside(
     connection: &mut Connection,
     handle: u64,
-    list: &mut [(u64, &mut [u8])],
+    list: &mut [(Strip, &mut [u8])],
     numbers: &mut dyn FnMut() -> u64,
 ) -> Result<TransferOutcome, TunnelCallError> {
     read_frames(connection, handle, list, numbers, true)
@@ -201,7 +196,7 @@ pub(super) fn read_inside(
 fn read_frames(
     connection: &mut Connection,
     handle: u64,
-    list: &mut [(u64, &mut [u8])],
+    list: &mut [(Strip, &mut [u8])],
     numbers: &mut dyn FnMut() -> u64,
     zeros: bool,
 ) -> Result<TransferOutcome, TunnelCallError> {
@@ -209,7 +204,7 @@ fn read_frames(
     let send = |connection: &mut Connection, number, frame: &TransferFrame<&mut [u8]>| {
         connection.send(number, &TunnelRequest::Read { handle, strips: frame.strips.clone() }, &[])
     };
-    let frames = cut(list.iter_mut().map(|(offset, bytes)| (*offset, &mut **bytes)));
+    let frames = cut(list.iter_mut().map(|(strip, bytes)| (*strip, &mut **bytes)));
     pipeline(connection, frames, numbers, send, |connection, number, frame| {
         let reply = connection.receive(number, operation)?;
         connection.receive_payload(&reply, &mut frame.parts, zeros)?;
@@ -226,22 +221,30 @@ mod tests {
     #[test]
     fn frames_stay_within_their_limits() {
         let bytes = vec![0; 3 * LONGEST_PAYLOAD + 5];
-        let frames = cut([(7, bytes.as_slice()), (0, &[])].into_iter());
+        let long = Strip::run(7, bytes.len() as u64);
+        let frames = cut([(long, bytes.as_slice()), (Strip::run(0, 0), &[])].into_iter());
         let sizes: Vec<u64> = frames.iter().map(|frame| frame.bytes).collect();
         assert_eq!(sizes, [LONGEST_PAYLOAD as u64, LONGEST_PAYLOAD as u64, LONGEST_PAYLOAD as u64, 5]);
-        assert_eq!(frames[3].strips, [WireStrip::run(7 + 3 * LONGEST_PAYLOAD as u64, 5)]);
+        assert_eq!(frames[3].strips, [Strip::run(7 + 3 * LONGEST_PAYLOAD as u64, 5)]);
         // Irregular pieces cannot be merged.
-        let pieces = (0..MOST_STRIPS as u64 + 10).map(|at| (at * at * 3, &bytes[..=(at % 2) as usize]));
+        let pieces = (0..MOST_STRIPS as u64 + 10)
+            .map(|at| (Strip::run(at * at * 3, at % 2 + 1), &bytes[..=(at % 2) as usize]));
         let frames = cut(pieces);
         assert_eq!(frames.iter().map(|frame| frame.strips.len()).collect::<Vec<_>>(), [MOST_STRIPS, 10]);
-        assert!(cut(std::iter::empty::<(u64, &[u8])>()).is_empty());
+        // A frame of a regular access has one strip and one slice.
+        let strip = Strip { offset: 3, len: 4, stride: 8, count: LONGEST_PAYLOAD as u64 / 4 + 1 };
+        let frames = cut(std::iter::once((strip, &bytes[..strip.size() as usize])));
+        let shape: Vec<_> =
+            frames.iter().map(|frame| (frame.strips.len(), frame.parts.len(), frame.bytes)).collect();
+        assert_eq!(shape, [(1, 1, LONGEST_PAYLOAD as u64), (1, 1, 4)]);
+        assert!(cut(std::iter::empty::<(Strip, &[u8])>()).is_empty());
     }
 
     /// A frame whose descriptor does not fit beside those under way waits: otherwise both sides might wait for the other one to receive.
     #[test]
     fn descriptors_under_way_fit_into_the_window() {
         let most = DESCRIPTOR.0 + DESCRIPTOR.1;
-        let worst = WireStrip { offset: i64::MAX as u64 - 1, len: 1, stride: i64::MIN + 2, count: 1 };
+        let worst = Strip { offset: i64::MAX - 1, len: 1, stride: i64::MIN + 2, count: 1 };
         let mut descriptor = Vec::new();
         TunnelRequest::Read { handle: u64::MAX, strips: vec![worst] }.encode(&mut descriptor);
         assert!(descriptor.len() <= most, "{}", descriptor.len());

@@ -63,11 +63,39 @@ impl BufferMemory {
     }
 }
 
+/// Bytes of one request after the other: the memory is filled with zeros only when it grows.
+#[derive(Debug, Default)]
+pub(super) struct PayloadBuffer {
+    memory: Vec<u8>,
+    len: usize,
+}
+
+impl PayloadBuffer {
+    /// Memory for so many bytes, with what earlier requests have left in it.
+    pub(super) fn prepare(&mut self, len: usize) -> &mut [u8] {
+        if self.memory.len() < len {
+            self.memory.resize(len, 0);
+        }
+        self.len = len;
+        &mut self.memory[..len]
+    }
+
+    /// Keeps the first bytes only.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// The bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.memory[..self.len]
+    }
+}
+
 /// Memory of a connection while it is busy.
 #[derive(Debug)]
 pub(super) struct RequestBuffers<'a> {
     pub(super) descriptor: Vec<u8>,
-    pub(super) payload: Vec<u8>,
+    pub(super) payload: PayloadBuffer,
     pub(super) answer: Vec<u8>,
     memory: &'a BufferMemory,
     taken: u64,
@@ -76,7 +104,13 @@ pub(super) struct RequestBuffers<'a> {
 impl<'a> RequestBuffers<'a> {
     pub(super) fn new(memory: &'a BufferMemory) -> Self {
         memory.state.lock().unwrap_or_else(PoisonError::into_inner).connections += 1;
-        Self { descriptor: Vec::new(), payload: Vec::new(), answer: Vec::new(), memory, taken: 0 }
+        Self {
+            descriptor: Vec::new(),
+            payload: PayloadBuffer::default(),
+            answer: Vec::new(),
+            memory,
+            taken: 0,
+        }
     }
 
     /// Takes the memory for a request whose head has arrived, and returns that of its descriptor. Only one request is under way in a
@@ -106,7 +140,8 @@ impl<'a> RequestBuffers<'a> {
     }
 
     pub(super) fn free(&mut self) {
-        (self.descriptor, self.payload, self.answer) = (Vec::new(), Vec::new(), Vec::new());
+        (self.descriptor, self.answer) = (Vec::new(), Vec::new());
+        self.payload = PayloadBuffer::default();
         if self.taken > 0 {
             self.memory.give(self.taken);
             self.taken = 0;
@@ -126,6 +161,19 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    #[test]
+    fn a_payload_has_nothing_of_earlier_ones() {
+        let mut payload = PayloadBuffer::default();
+        payload.prepare(5).copy_from_slice(b"abcde");
+        payload.truncate(3);
+        assert_eq!(payload.bytes(), b"abc");
+        payload.prepare(2).copy_from_slice(b"xy");
+        payload.truncate(4);
+        assert_eq!(payload.bytes(), b"xy");
+        payload.prepare(0);
+        assert_eq!(payload.bytes(), b"");
+    }
 
     #[test]
     fn connections_wait_for_memory_and_all_get_it() {

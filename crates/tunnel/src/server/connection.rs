@@ -92,7 +92,7 @@ impl ServedConnection<'_> {
         let (head, checksum) = self.receive()?;
         self.session.touch();
         let request = TunnelRequest::decode(head.operation, &self.buffers.descriptor).map_err(invalid)?;
-        if checksum.is_some_and(|sum| sum != crc32c::crc32c(&self.buffers.payload)) {
+        if checksum.is_some_and(|sum| sum != crc32c::crc32c(self.buffers.payload.bytes())) {
             return Err(invalid("the checksum of a payload is wrong"));
         }
         if self.session.has_ended() {
@@ -122,12 +122,8 @@ impl ServedConnection<'_> {
             &mut |done| done == 0,
         )?;
         let (head, payload) = (head, &mut self.buffers.payload);
-        payload.clear();
-        payload.resize(head.payload, 0);
         let mut never = |_: usize| false;
-        if head.payload > 0 {
-            self.socket.read_exact(payload, &mut never)?;
-        }
+        self.socket.read_exact(payload.prepare(head.payload), &mut never)?;
         let mut checksum = [0; 4];
         if head.flags & PAYLOAD_CHECKSUM == 0 {
             return Ok((head, None));
@@ -153,7 +149,7 @@ impl ServedConnection<'_> {
             };
             let is_read = matches!(request, Some(TunnelRequest::Read { .. }));
             if !is_read || outcome.is_err() {
-                payload.clear();
+                payload.truncate(0);
             }
             let flags = encode(outcome, answer);
             if once {
@@ -164,7 +160,7 @@ impl ServedConnection<'_> {
     }
 
     fn send(&mut self, request: &FrameHead, flags: u8) -> io::Result<()> {
-        let RequestBuffers { payload, answer, .. } = &self.buffers;
+        let (payload, answer) = (self.buffers.payload.bytes(), &self.buffers.answer);
         let flags = flags | if payload.is_empty() { 0 } else { PAYLOAD_CHECKSUM };
         let head = FrameHead::new(request.operation, flags, request.number, answer, payload.len()).encode();
         let checksum = if payload.is_empty() { [0; 4] } else { crc32c::crc32c(payload).to_le_bytes() };

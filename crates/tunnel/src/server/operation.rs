@@ -5,16 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aqueduct_device::{
-    Error, Handle, HandleExt, Kind, Operation, Result, Segment, SegmentMut, SyncScope, total_mut,
+    Error, Handle, HandleExt, Kind, Operation, Result, SegmentMut, Strip, SyncScope, strip, total_mut,
 };
 
 use super::ServerState;
+use super::buffer_memory::PayloadBuffer;
 use super::file_table::{OpenFileRequest, OpenedFile};
 use super::lock_table::RangeLockOwner;
 use super::session::Session;
 use crate::wire::answer::Answer;
 use crate::wire::request::TunnelRequest;
-use crate::wire::strips::{WireStrip, total};
 
 /// How long a request for a lock waits before it is answered; the client then asks again.
 const LOCK_WAIT: Duration = Duration::from_millis(400);
@@ -27,7 +27,7 @@ pub(super) fn execute(
     state: &ServerState,
     session: &Session,
     request: &TunnelRequest,
-    payload: &mut Vec<u8>,
+    payload: &mut PayloadBuffer,
 ) -> Result<Answer> {
     match request {
         TunnelRequest::Open { name, flags, permissions, stripe, role } => {
@@ -43,7 +43,9 @@ pub(super) fn execute(
         TunnelRequest::Close { handle } => close(state, session, *handle),
         TunnelRequest::Delete { name, part } => Ok(Answer::Deleted { id: state.files.delete(name, *part)? }),
         TunnelRequest::Read { handle, strips } => read(state, &*file(session, *handle)?, strips, payload),
-        TunnelRequest::Write { handle, strips } => write(state, &*file(session, *handle)?, strips, payload),
+        TunnelRequest::Write { handle, strips } => {
+            write(state, &*file(session, *handle)?, strips, payload.bytes())
+        }
         TunnelRequest::Len { handle } => {
             let file = file(session, *handle)?;
             // Read before the end: a truncation meanwhile is noticed later.
@@ -137,51 +139,34 @@ fn lock(session: &Session, request: &TunnelRequest) -> Result<Answer> {
     Ok(Answer::Lock { granted, evicted: if granted { entry.evicted(known) } else { Vec::new() } })
 }
 
-fn write(state: &ServerState, file: &OpenedFile, strips: &[WireStrip], payload: &[u8]) -> Result<Answer> {
-    let wanted = total(strips);
-    if wanted != payload.len() as u64 {
-        let error = Error::new(Kind::InvalidArgument, Operation::Write, "");
-        return Err(error.advise("the payload has another length than the strips"));
-    }
+fn write(state: &ServerState, file: &OpenedFile, strips: &[Strip], payload: &[u8]) -> Result<Answer> {
     let handle = file.writable(Operation::Write)?;
-    let (mut rest, mut written) = (payload, 0);
-    let mut runs = strips.iter().flat_map(WireStrip::runs).peekable();
-    while runs.peek().is_some() {
-        let mut bytes = 0;
-        let batch: Vec<Segment<'_>> = runs
-            .by_ref()
-            .take(BATCH)
-            .map(|(offset, len)| {
-                let (run, later) = rest.split_at(len as usize);
-                (rest, bytes) = (later, bytes + len);
-                Segment::new(offset, run)
-            })
-            .collect();
-        handle.write_all(&batch).map_err(|error| {
-            let before = written + error.transferred();
-            error.after(before)
-        })?;
-        written += bytes;
-    }
-    state.written.fetch_add(written, Ordering::Relaxed);
+    handle.write_all_strips(strips, payload)?;
+    let bytes = payload.len() as u64;
+    state.written.fetch_add(bytes, Ordering::Relaxed);
     let generation = file.entry.generation();
-    Ok(Answer::Transferred { bytes: written, end: handle.len()?, generation })
+    Ok(Answer::Transferred { bytes, end: handle.len()?, generation })
 }
 
 /// Reads all of the strips, with zeros after the end of this part; trailing zeros are not sent.
 fn read(
     state: &ServerState,
     file: &OpenedFile,
-    strips: &[WireStrip],
-    payload: &mut Vec<u8>,
+    strips: &[Strip],
+    payload: &mut PayloadBuffer,
 ) -> Result<Answer> {
-    let wanted = total(strips);
-    payload.resize(wanted as usize, 0);
+    let wanted = strip::total(strips);
+    let bytes = payload.prepare(wanted as usize);
     let (generation, end) = (file.entry.generation(), file.end()?);
     let present = match file.handle()? {
         Some(handle) => {
-            let mut runs = strips.iter().flat_map(WireStrip::runs);
-            read_with_zeros(&**handle, end, &mut runs, payload)?
+            let is_inside = strips.iter().all(|strip| strip.span().end as u64 <= end);
+            if is_inside && handle.read_full_strips(strips, bytes)? == wanted {
+                wanted
+            } else {
+                let mut runs = strips.iter().flat_map(Strip::runs);
+                read_with_zeros(&**handle, end, &mut runs, bytes)?
+            }
         }
         None => 0,
     };

@@ -1,8 +1,10 @@
 //! Requests of clients.
 
+use aqueduct_device::Strip;
+
 use super::bytes::{ByteReader, WireDecodeError, put_number, put_string};
 use super::greeting::SessionId;
-use super::strips::{WireStrip, put_strips, read_strips};
+use super::strips::{put_strips, read_strips};
 
 /// The longest file name.
 pub const LONGEST_NAME: usize = 4096;
@@ -79,14 +81,14 @@ pub enum TunnelRequest {
         /// The handle.
         handle: u64,
         /// The ranges.
-        strips: Vec<WireStrip>,
+        strips: Vec<Strip>,
     },
     /// Writes the payload.
     Write {
         /// The handle.
         handle: u64,
         /// The ranges.
-        strips: Vec<WireStrip>,
+        strips: Vec<Strip>,
     },
     /// Asks for the end of this server's part.
     Len {

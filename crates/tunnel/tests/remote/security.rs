@@ -139,7 +139,7 @@ fn mutated_requests_of_a_client_with_the_key() {
     let flags = OpenFlags { read: true, write: true, create: true, ..OpenFlags::default() };
     let role = OpenRole::First { epochs: [0; 16] };
     let open = TunnelRequest::Open { name: b"m".to_vec(), flags, permissions: 0o600, stripe: 1 << 20, role };
-    let strips = vec![aqueduct_tunnel::wire::strips::WireStrip { offset: 5, len: 8, stride: 64, count: 4 }];
+    let strips = vec![aqueduct_device::Strip { offset: 5, len: 8, stride: 64, count: 4 }];
     let requests = [
         open,
         TunnelRequest::Read { handle: 1, strips: strips.clone() },
