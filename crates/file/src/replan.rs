@@ -15,7 +15,10 @@
 //! assert_eq!(planned.exchanged, 1000 * 4096);
 //! ```
 
+use std::time::Duration;
+
 use aqueduct_device::Capabilities;
+use aqueduct_device::units::ByteRate;
 
 use crate::context::AccessScope;
 use crate::hints::{Hints, Info, Strategy, TransferDirection};
@@ -170,23 +173,33 @@ fn pattern(extents: &[FileExtent]) -> Option<Pattern> {
 
 /// The capabilities that matter for planning, as a fact of a trace.
 pub(crate) fn describe_capabilities(capabilities: &Capabilities) -> String {
-    let Capabilities { maps, native_lists, coherent, alignment, block, .. } = capabilities;
-    let flags = [("maps", maps), ("native_lists", native_lists), ("coherent", coherent)];
+    let Capabilities { maps, native_lists, native_strips, coherent, alignment, block, .. } = capabilities;
+    let flags = [
+        ("maps", maps),
+        ("native_lists", native_lists),
+        ("native_strips", native_strips),
+        ("coherent", coherent),
+    ];
     let flags = flags.iter().filter(|(_, set)| **set).map(|(name, _)| (*name).to_owned());
     let numbers = [format!("alignment:{alignment}"), format!("block:{block}")];
-    flags.chain(numbers).collect::<Vec<_>>().join(" ")
+    let latency = capabilities.latency.map(|latency| format!("latency:{}", latency.as_nanos()));
+    let bandwidth = capabilities.bandwidth.map(|rate| format!("bandwidth:{}", rate.0));
+    flags.chain(numbers).chain(latency).chain(bandwidth).collect::<Vec<_>>().join(" ")
 }
 
 fn parse_capabilities(text: &str) -> Capabilities {
     let has = |name: &str| text.split(' ').any(|word| word == name);
-    let number = |name: &str, default: u32| {
-        let value = text.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
-        value.and_then(|value| value.parse().ok()).unwrap_or(default).max(1)
-    };
+    let value = |name: &str| text.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
+    let number =
+        |name: &str, default: u32| value(name).and_then(|value| value.parse().ok()).unwrap_or(default).max(1);
+    let large = |name: &str| value(name).and_then(|value| value.parse().ok());
     let default = Capabilities::default();
     Capabilities {
         maps: has("maps"),
         native_lists: has("native_lists"),
+        native_strips: has("native_strips"),
+        latency: large("latency").map(Duration::from_nanos),
+        bandwidth: large("bandwidth").map(ByteRate),
         coherent: text.is_empty() || has("coherent"),
         alignment: number("alignment", default.alignment),
         block: number("block", default.block),
@@ -226,6 +239,21 @@ mod tests {
         let all = 8 * 10_000 * 1024;
         assert_eq!(exchanged("1"), all * 7 / 8);
         assert!(exchanged("4").abs_diff(all * 7 / 8) < all / 100);
+    }
+
+    #[test]
+    fn capabilities_survive_their_description() {
+        let capabilities = Capabilities {
+            native_lists: true,
+            native_strips: true,
+            latency: Some(Duration::from_micros(40)),
+            bandwidth: Some(ByteRate(10_000_000_000)),
+            block: 1 << 20,
+            ..Capabilities::default()
+        };
+        for capabilities in [capabilities, Capabilities::default()] {
+            assert_eq!(parse_capabilities(&describe_capabilities(&capabilities)), capabilities);
+        }
     }
 
     #[test]

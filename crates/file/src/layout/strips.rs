@@ -3,42 +3,11 @@
 use std::iter::FusedIterator;
 use std::ops::Range;
 
+pub use aqueduct_device::Strip;
+
 use super::pattern::Pattern;
 use super::row::RunRow;
 use super::walk::TreeWalk;
-
-/// `count` runs of `len` bytes, the first at `offset`, each `stride` further than the one before it. Neither count nor length is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Strip {
-    /// Where the first run starts.
-    pub offset: i64,
-    /// Bytes of each run.
-    pub len: u64,
-    /// From the start of one run to the start of the next; may be negative, and says nothing if there is one run.
-    pub stride: i64,
-    /// How many runs.
-    pub count: u64,
-}
-
-impl Strip {
-    /// The number of data bytes.
-    pub fn size(&self) -> u64 {
-        self.len * self.count
-    }
-
-    /// From the lowest to after the highest offset.
-    pub fn span(&self) -> Range<i64> {
-        let last = self.offset + (self.count - 1) as i64 * self.stride;
-        self.offset.min(last)..self.offset.max(last) + self.len as i64
-    }
-
-    /// Takes the first `runs` runs off.
-    fn skip(&mut self, runs: u64) {
-        self.count -= runs;
-        // After the last run the offset may overflow; it is not used then.
-        self.offset = self.offset.wrapping_add((runs as i64).wrapping_mul(self.stride));
-    }
-}
 
 /// The strips of a window, in data order; see [`Pattern::strips`].
 #[derive(Clone, Debug)]
@@ -67,7 +36,7 @@ impl<'a> Strips<'a> {
         let (walk, row, n) = TreeWalk::seek::<RunRow<'_>>(tree, origin, window.start);
         let (index, rest) = row.locate(n);
         let mut strip = row.strip(index);
-        strip.skip(rest / strip.len);
+        strip.advance(rest / strip.len);
         Self { walk: Some(walk), row, next: index + 1, skip: rest % strip.len, strip, left }
     }
 
@@ -108,7 +77,7 @@ impl<'a> Strips<'a> {
         };
         self.skip = 0;
         self.left -= inside.size();
-        self.strip.skip(inside.count);
+        self.strip.advance(inside.count);
         Some(inside)
     }
 }

@@ -62,6 +62,14 @@ pub(crate) struct Estimate {
     pub(crate) nanoseconds: f64,
 }
 
+/// Costs of accesses to a device, in nanoseconds.
+struct DeviceCosts {
+    call: f64,
+    /// A further run in a list.
+    list_entry: f64,
+    byte: f64,
+}
+
 /// The strategies of one rank by itself.
 const INDEPENDENT: [Strategy; 3] = [Strategy::List, Strategy::Sieve, Strategy::Map];
 /// All strategies that are calibrated.
@@ -122,6 +130,20 @@ impl<'a> CostModel<'a> {
         Estimate { strategy, nanoseconds: nominal * self.calibration.factor(self.scope, direction, strategy) }
     }
 
+    /// The costs of the device: those in its capabilities, or else those of the machine. `call` is the latter of a call.
+    fn device_costs(&self, call: f64) -> DeviceCosts {
+        let (machine, Capabilities { alignment, latency, bandwidth, .. }) = (self.machine, self.capabilities);
+        let direct = *alignment > 1;
+        let call = if direct { machine.direct_call } else { call };
+        let list_entry = if direct { machine.direct_list_entry } else { machine.list_entry };
+        let byte = if direct { machine.direct_byte } else { machine.byte };
+        DeviceCosts {
+            call: latency.map_or(call, |latency| latency.as_nanos() as f64),
+            list_entry,
+            byte: bandwidth.map_or(byte, |rate| 1e9 / rate.0.max(1) as f64),
+        }
+    }
+
     /// The cost of one strategy before calibration, in nanoseconds; none if it is not available.
     fn nominal(&self, direction: TransferDirection, strategy: Strategy, size: &AccessSize) -> Option<f64> {
         let (runs, span, bytes) = (size.runs as f64, size.span as f64, size.bytes as f64);
@@ -134,11 +156,7 @@ impl<'a> CostModel<'a> {
                 (machine.write_call, machine.write_page, hints.sieve_write, hints.write_buffer)
             }
         };
-        let (call, list_entry, byte) = if self.capabilities.alignment > 1 {
-            (machine.direct_call, machine.direct_list_entry, machine.direct_byte)
-        } else {
-            (call, machine.list_entry, machine.byte)
-        };
+        let DeviceCosts { call, list_entry, byte } = self.device_costs(call);
         let (call, page, byte) = if size.new_pages {
             (call + machine.new_call, page + machine.new_page, byte + machine.new_byte)
         } else {
@@ -146,6 +164,9 @@ impl<'a> CostModel<'a> {
         };
         let moved = bytes * byte;
         match strategy {
+            Strategy::List if self.capabilities.native_strips => {
+                Some(call + runs * machine.copied_run + moved)
+            }
             Strategy::List if self.capabilities.native_lists => Some(runs * list_entry + moved),
             Strategy::Direct | Strategy::List => Some(runs * call + moved),
             Strategy::Map if self.capabilities.maps && hints.map => {
@@ -159,7 +180,11 @@ impl<'a> CostModel<'a> {
                 Some(windows * call + span * byte + runs * machine.copied_run + bytes * machine.byte)
             }
             Strategy::TwoPhase => {
-                Some(machine.barriers + runs * machine.copied_run + bytes * machine.exchanged_byte)
+                // The exchange has the write to the page cache in it.
+                let slower = self.capabilities.bandwidth.map_or(0.0, |_| byte - machine.byte);
+                let latency = self.capabilities.latency.map_or(0.0, |_| call);
+                let exchange = runs * machine.copied_run + bytes * (machine.exchanged_byte + slower);
+                Some(machine.barriers + latency + exchange)
             }
         }
     }
@@ -167,6 +192,10 @@ impl<'a> CostModel<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use aqueduct_device::units::ByteRate;
+
     use super::*;
 
     fn choice(span: u64, bytes: u64, runs: u64, capabilities: Capabilities) -> Strategy {
@@ -190,6 +219,29 @@ mod tests {
         let maps = Capabilities { maps: true, ..Capabilities::default() };
         assert_eq!(choice(4 << 20, 1 << 20, 1 << 18, maps), Strategy::Map);
         assert_eq!(choice(1 << 40, 400, 100, maps), Strategy::List);
+    }
+
+    #[test]
+    fn the_first_choice_uses_the_costs_of_the_device() {
+        // A thousand runs of 4 KiB in 8 MiB: calls in the page cache, two large reads if each call takes a millisecond.
+        let (span, bytes, runs) = (8 << 20, 4 << 20, 1 << 10);
+        let slow = Capabilities { latency: Some(Duration::from_millis(1)), ..Capabilities::default() };
+        assert_eq!(choice(span, bytes, runs, Capabilities::default()), Strategy::List);
+        assert_eq!(choice(span, bytes, runs, slow), Strategy::Sieve);
+        // Over a slow network what lies between the runs costs more than calls.
+        let narrow = Capabilities { bandwidth: Some(ByteRate(10_000_000)), ..Capabilities::default() };
+        assert_eq!(choice(4 << 20, 1 << 20, 1 << 14, Capabilities::default()), Strategy::Sieve);
+        assert_eq!(choice(4 << 20, 1 << 20, 1 << 14, narrow), Strategy::List);
+        // A server takes strips: of runs of 4 bytes nothing between them is read.
+        let lists = Capabilities { native_lists: true, ..Capabilities::default() };
+        let server = Capabilities {
+            native_strips: true,
+            latency: Some(Duration::from_micros(40)),
+            bandwidth: Some(ByteRate(1_000_000_000)),
+            ..lists
+        };
+        assert_eq!(choice(8 << 20, 4 << 20, 1 << 20, lists), Strategy::Sieve);
+        assert_eq!(choice(8 << 20, 4 << 20, 1 << 20, server), Strategy::List);
     }
 
     #[test]

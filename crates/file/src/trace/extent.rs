@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 use smallvec::SmallVec;
 
-use crate::layout::Pattern;
+use crate::layout::{Pattern, Strip};
 
 /// Equally long runs at equal distances, and such rows at equal distances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -38,6 +38,19 @@ impl FileExtent {
     /// One run.
     pub const fn run(offset: u64, len: u64) -> Self {
         Self { offset, len, stride: 0, count: 1, row_stride: 0, rows: 1 }
+    }
+
+    /// The runs of a strip; none if it is empty.
+    pub(super) fn of_strip(strip: &Strip) -> Option<Self> {
+        let strip = strip.joined();
+        (strip.size() > 0).then(|| Self {
+            offset: strip.span().start.max(0) as u64,
+            len: strip.len,
+            stride: if strip.count > 1 { strip.stride.unsigned_abs() } else { 0 },
+            count: strip.count,
+            row_stride: 0,
+            rows: 1,
+        })
     }
 
     /// False if it exceeds the maximum file size.
@@ -130,18 +143,9 @@ pub(super) fn add(extents: &mut CallExtents, next: FileExtent, most: usize) -> b
 pub(super) fn of_pattern(pattern: &Pattern, window: &Range<u64>, most: usize) -> (CallExtents, u64, bool) {
     let (mut extents, mut runs, mut bytes, mut exact) = (CallExtents::new(), 0u64, 0u64, true);
     for strip in pattern.strips(window.clone()).take(WALKED_STRIPS) {
-        let (span, count) = (strip.span(), strip.count);
-        let next = FileExtent {
-            offset: span.start.max(0) as u64,
-            len: strip.len,
-            stride: if count > 1 { strip.stride.unsigned_abs() } else { 0 },
-            count,
-            row_stride: 0,
-            rows: 1,
-        };
-        runs += count;
+        runs += strip.count;
         bytes += strip.size();
-        exact &= add(&mut extents, next, most);
+        exact &= FileExtent::of_strip(&strip).is_none_or(|next| add(&mut extents, next, most));
     }
     let all = window.end - window.start;
     if bytes < all && bytes > 0 {

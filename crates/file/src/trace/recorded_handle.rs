@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use aqueduct_device::{
-    Capabilities, Handle, LockGuard, LockKind, MappedAccess, Mapping, Result, Segment, SegmentMut, SyncScope,
+    Capabilities, Handle, LockGuard, LockKind, MappedAccess, Mapping, Result, Segment, SegmentMut, Strip,
+    SyncScope,
 };
 
 use super::call_clock::{self, CallTimer};
@@ -71,6 +72,16 @@ impl Handle for RecordedHandle {
     fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
         let runs = segments.iter().map(|segment| FileExtent::run(segment.offset, segment.bytes.len() as u64));
         self.timed(TracedOperation::BackgroundWrite, runs, || self.inner.write(segments))
+    }
+
+    fn read_strips(&self, strips: &[Strip], bytes: &mut [u8]) -> Result<u64> {
+        let extents = strips.iter().flat_map(FileExtent::of_strip);
+        self.timed(TracedOperation::BackgroundRead, extents, || self.inner.read_strips(strips, bytes))
+    }
+
+    fn write_strips(&self, strips: &[Strip], bytes: &[u8]) -> Result<u64> {
+        let extents = strips.iter().flat_map(FileExtent::of_strip);
+        self.timed(TracedOperation::BackgroundWrite, extents, || self.inner.write_strips(strips, bytes))
     }
 
     fn len(&self) -> Result<u64> {
