@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct::device::{DeviceOpenOptions, Handle, HandleExt, Segment, SegmentMut, SyncScope};
+use aqueduct::device::{DeviceOpenOptions, Handle, HandleExt, Segment, Strip, SyncScope};
 use aqueduct::file::layout::{Basic, Layout};
 use aqueduct::file::{Error, File, View};
 use aqueduct::tunnel::{Address, Key, ServerOptions, Tunnel, TunnelServer};
@@ -196,15 +196,13 @@ fn patterns(bench: &TunnelBench, table: &mut FigureTable) -> Result<()> {
     let bytes = vec![3; 2 * LARGE];
     file.write_at(0, &vec![0; 4 * LARGE])?;
     let mut back = vec![0; LARGE];
-    let tiles: Vec<Segment<'_>> =
-        bytes[..LARGE].chunks(1024).zip(0..).map(|(tile, at)| Segment::new(at * 2048, tile)).collect();
+    // As the file layer hands them over: one strip.
+    let tiles = [Strip { offset: 0, len: 1024, stride: 2048, count: LARGE as u64 / 1024 }];
     let whole = || file.write_at(0, &bytes[..LARGE]).expect("a write");
-    let rounds = bench.compare(whole, || file.write_all(&tiles).expect("a write"))?;
+    let rounds = bench.compare(whole, || file.write_all_strips(&tiles, &bytes[..LARGE]).expect("a write"))?;
     table.at_least("tiles of 1 KiB, written / contiguous", &ratios(&rounds), 0.8);
     let rounds = bench.compare(whole, || {
-        let mut tiles: Vec<_> =
-            back.chunks_mut(1024).zip(0..).map(|(tile, at)| SegmentMut::new(at * 2048, tile)).collect();
-        file.read_full(&mut tiles).expect("a read");
+        file.read_full_strips(&tiles, &mut back).expect("a read");
     })?;
     table.at_least("tiles of 1 KiB, read / contiguous", &ratios(&rounds), 0.8);
     // A permutation of the extents of 4 KiB, the same in each run.
