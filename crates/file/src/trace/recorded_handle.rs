@@ -75,12 +75,12 @@ impl Handle for RecordedHandle {
     }
 
     fn read_strips(&self, strips: &[Strip], bytes: &mut [u8]) -> Result<u64> {
-        let extents = strips.iter().flat_map(FileExtent::of_strip);
+        let extents = strips.iter().filter_map(FileExtent::of_strip);
         self.timed(TracedOperation::BackgroundRead, extents, || self.inner.read_strips(strips, bytes))
     }
 
     fn write_strips(&self, strips: &[Strip], bytes: &[u8]) -> Result<u64> {
-        let extents = strips.iter().flat_map(FileExtent::of_strip);
+        let extents = strips.iter().filter_map(FileExtent::of_strip);
         self.timed(TracedOperation::BackgroundWrite, extents, || self.inner.write_strips(strips, bytes))
     }
 
