@@ -6,7 +6,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use aqueduct::comm::{Comm, Launch};
 use aqueduct::device::{Device, DeviceOpenOptions, HandleExt, Kind};
+use aqueduct::formats::netcdf::{NcType, NetcdfCreateOptions, NetcdfOpenOptions};
 use aqueduct::tunnel::Tunnel;
 
 use test_folder::TestFolder;
@@ -88,6 +90,44 @@ fn files_are_listed_copied_and_removed() {
     let entries = std::fs::read_dir(folder.path("servers")).unwrap();
     let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert!(names.iter().all(|name| ["set", "key"].contains(&name.as_str())), "{names:?}");
+}
+
+/// A netCDF file in which each of two ranks has written and read its columns.
+fn write_grid(world: &Comm, name: &str) -> Result<(), aqueduct::Error> {
+    let mut file = NetcdfCreateOptions::new().replace().create(world, name)?;
+    let grid = file.define(|file| {
+        let (y, x) = (file.dimension("y", 50)?, file.dimension("x", 40)?);
+        file.variable("grid", NcType::Int, &[y, x])
+    })?;
+    let first = 20 * world.rank() as u64;
+    let mine: Vec<i32> = (0..1000).map(|at| at + first as i32).collect();
+    file.at(grid, [0..50, first..first + 20]).write(&mine)?;
+    file.close()?;
+    let file = NetcdfOpenOptions::new().open(world, name)?;
+    let grid = file.variable("grid")?;
+    assert_eq!(file.at(grid, [0..50, first..first + 20]).read_vec::<i32>()?, mine);
+    file.close()
+}
+
+/// Formats write the same bytes into remote memory as into a file; a checkpoint store, which renames folders, says why it does not.
+#[test]
+fn formats_in_remote_memory() {
+    let folder = TestFolder::new();
+    let _servers: Vec<_> = (0..2).map(|_| ServerProcess::start(&folder, &["--of", "2"])).collect();
+    let local = folder.path("local.nc").to_string_lossy().into_owned();
+    let remote = format!("tunnel=servers={},stripe=64KiB:/remote.nc", folder.path("servers").display());
+    Launch::threads(2)
+        .run(|world: &Comm| {
+            write_grid(world, &local)?;
+            write_grid(world, &remote)?;
+            let refused =
+                aqueduct::checkpoint::Store::open_or_create(world, &remote).err().expect("a refusal");
+            assert!(refused.to_string().contains("tunnel: is the prefix of a device"), "{refused}");
+            Ok::<_, aqueduct::Error>(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    succeed(&folder, &["copy", "tunnel:/remote.nc", "copied.nc"]);
+    assert!(std::fs::read(folder.path("copied.nc")).unwrap() == std::fs::read(&local).unwrap());
 }
 
 /// A server that is killed is an error at once, one that is stopped after `silence`; repeated, at different moments.
