@@ -120,8 +120,7 @@ fn formats_in_remote_memory() {
         .run(|world: &Comm| {
             write_grid(world, &local)?;
             write_grid(world, &remote)?;
-            let refused =
-                aqueduct::checkpoint::Store::open_or_create(world, &remote).err().expect("a refusal");
+            let refused = aqueduct::checkpoint::Store::open_or_create(world, &remote).expect_err("a refusal");
             assert!(refused.to_string().contains("tunnel: is the prefix of a device"), "{refused}");
             Ok::<_, aqueduct::Error>(())
         })
