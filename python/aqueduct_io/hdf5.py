@@ -435,6 +435,11 @@ class File(Group):
         """Makes what was written a part of the file: first the data, durably, then the numbers of complete rows. Collective."""
         self._raw.commit()
 
+    def refresh(self) -> int:
+        """Looks for what another program has committed since the file was opened: rows, datasets, attributes; returns the number of new
+        and changed datasets. Collective."""
+        return self._raw.refresh()
+
     def flush(self) -> None:
         """As `commit`."""
         self.commit()

@@ -59,7 +59,7 @@ def hdf5(comm, name):
             rows.write(complex(step, comm.rank), (step, comm.rank), collective=True)
             f.commit()
     with aq.hdf5.File(name, "r", comm) as f:
-        assert f.complete is True and f["rows"].complete == 3
+        assert f.complete is True and f["rows"].complete == 3 and f.refresh() == 0
         whole = f["a/b/grid"].read(collective=True)
         assert (whole == np.repeat(np.arange(comm.size), 2)).all()
         assert f["rows"][2, ::-1].tolist() == [complex(2, rank) for rank in range(comm.size)][::-1]

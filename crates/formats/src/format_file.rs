@@ -1,6 +1,6 @@
 //! What an open file of any format is made of: its name, its ranks, its bytes. Creating and opening it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use aqueduct_comm::agreement::{agree_same, from_root};
@@ -27,6 +27,11 @@ pub(crate) struct FormatFile {
     /// What had been sent through it when the file was opened: the talk may have been another file's before.
     traffic_at_open: Traffic,
     pub(crate) file: File,
+    /// How it is opened again.
+    path: OsString,
+    info: Info,
+    /// The counters of the file up to when it was opened again.
+    counters_before: Counters,
     pub(crate) writable: bool,
     /// That no other program writes the file; on rank 0.
     writer_lock: Option<WriterLock>,
@@ -52,7 +57,7 @@ impl FormatOpenOptions {
         match open.open(comm, name) {
             // Who could have claimed it since would have found it empty, and let it go.
             Ok(file) => {
-                Ok(self.opened(line, file, first.then(|| file::claim(name).ok()).flatten().flatten()))
+                Ok(self.opened(line, name, file, first.then(|| file::claim(name).ok()).flatten().flatten()))
             }
             Err(error) => {
                 let shown = name.to_string_lossy();
@@ -78,7 +83,7 @@ impl FormatOpenOptions {
             }
         };
         match file::OpenOptions::from(mode).hints(&self.info).open(comm, name) {
-            Ok(file) => Ok(self.opened(line, file, claim)),
+            Ok(file) => Ok(self.opened(line, name, file, claim)),
             Err(error) => {
                 line.release();
                 Err(error)
@@ -86,13 +91,16 @@ impl FormatOpenOptions {
         }
     }
 
-    fn opened(&self, comm: PooledComm, file: File, claim: Option<WriterLock>) -> FormatFile {
+    fn opened(&self, comm: PooledComm, path: &OsStr, file: File, claim: Option<WriterLock>) -> FormatFile {
         let (name, talked) = (file.name().into(), comm.traffic());
         FormatFile {
             name,
             comm,
             traffic_at_open: talked,
             file,
+            path: path.to_owned(),
+            info: self.info.clone(),
+            counters_before: Counters::default(),
             writable: self.writable,
             writer_lock: claim,
             durable: self.durable,
@@ -140,10 +148,24 @@ impl FormatFile {
 
     /// Counters of this rank since the file was opened.
     pub(crate) fn counters(&self) -> Counters {
-        let (mut counters, traffic) = (self.file.counters(), self.comm.traffic());
+        let (mut counters, traffic) = (self.counters_before + self.file.counters(), self.comm.traffic());
         counters.messages += traffic.messages - self.traffic_at_open.messages;
         counters.sent += traffic.bytes - self.traffic_at_open.bytes;
         counters
+    }
+
+    /// Opens the file on this rank alone, for a look at what another program has written since it was opened.
+    pub(crate) fn open_alone(&self) -> Result<File> {
+        let options = file::OpenOptions::from(Mode::read_only()).hints(&self.info);
+        options.open(&self.comm.comm_self(), &self.path)
+    }
+
+    /// Opens a file that is only read again, so that a file system with close-to-open consistency shows what was written before. Collective.
+    pub(crate) fn reopen(&mut self) -> Result<()> {
+        let options = file::OpenOptions::from(Mode::read_only()).hints(&self.info);
+        let file = options.open(&self.comm, &self.path)?;
+        self.counters_before = self.counters_before + self.file.counters();
+        std::mem::replace(&mut self.file, file).close()
     }
 
     /// Lets the file go, and leaves its talk to the next one. Collective.

@@ -65,6 +65,7 @@ mod metadata;
 mod model;
 mod open;
 mod reader;
+mod refresh;
 
 pub use data::access::{CollectiveDatasetAccess, DatasetAccess};
 pub use data::queue::Hdf5Queue;

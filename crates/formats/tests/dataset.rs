@@ -147,7 +147,7 @@ fn definitions_before_data_always_fit() {
 fn readers_see_committed_records() {
     on(2, |world| {
         let (dataset, _, moving) = started(world, &NetcdfCreateOptions::new(), "memfs:committed.nc")?;
-        let reader = NetcdfOpenOptions::new().open(world, "memfs:committed.nc")?;
+        let mut reader = NetcdfOpenOptions::new().open(world, "memfs:committed.nc")?;
         assert_eq!((dataset.records(), reader.records()), (2, 0));
         let early = reader.at(moving, Selection::record(0)).all().read_vec::<i16>().unwrap_err();
         assert_eq!(early.kind(), Kind::BadArgument, "{early}");

@@ -201,6 +201,11 @@ impl RawHdf5 {
         self.file.with(py, "commit", Hdf5File::commit)
     }
 
+    /// Looks for what another program has committed; how many datasets are new or changed. Collective.
+    fn refresh(&self, py: Python<'_>) -> PyResult<u64> {
+        self.file.with(py, "refresh", Hdf5File::refresh)
+    }
+
     /// Whether all of the file was complete when it was closed; none where it does not say.
     fn is_complete(&self, py: Python<'_>) -> PyResult<Option<bool>> {
         self.file.with(py, "is_complete", |file| Ok(file.is_complete()))

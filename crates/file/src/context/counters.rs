@@ -1,6 +1,6 @@
 //! Counters of what a rank has done to a file: cheap, always on, readable by the program.
 
-use std::ops::Sub;
+use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -46,6 +46,14 @@ macro_rules! counters {
             pub(crate) fn from_words(words: &[u64]) -> Self {
                 let mut words = words.iter().copied();
                 Self { $($name: words.next().unwrap_or(0),)+ }
+            }
+        }
+
+        impl Add for Counters {
+            type Output = Self;
+
+            fn add(self, other: Self) -> Self {
+                Self { $($name: self.$name.saturating_add(other.$name),)+ }
             }
         }
 

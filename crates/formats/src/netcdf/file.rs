@@ -138,38 +138,6 @@ impl NetcdfFile {
         self.core.sync()
     }
 
-    /// Looks how many records there are now: another program may have committed more since the file was opened. Collective;
-    /// nothing in a file that is being
-    /// written here.
-    pub fn refresh(&self) -> Result<u64> {
-        if self.core.writable {
-            return Ok(self.records());
-        }
-        let look = || -> Result<u64> {
-            let mut head = vec![0u8; 4 + self.header.version.count_width() as usize];
-            if self.core.file.at(0).read(&mut head)?.bytes() < head.len() as u64 {
-                return Err(self.core.error(
-                    Kind::Damaged,
-                    "refresh",
-                    "the file has been cut off since it was opened",
-                ));
-            }
-            let count = head[4..].iter().fold(0, |count, byte| count << 8 | u64::from(*byte));
-            // One that is written as a stream does not say.
-            let known =
-                count <= self.header.version.most_records() && self.sizes.end(&self.header, count).is_some();
-            Ok(if known { count } else { self.records() })
-        };
-        let found = if self.core.comm.rank() == 0 { look() } else { Ok(0) };
-        let (_, [records]) = {
-            let mine = found.as_ref().map_or(0, |records| *records);
-            self.core.agree_with_max("refresh", found, [mine])?
-        };
-        self.records.store(records, Ordering::Relaxed);
-        self.committed.store(records, Ordering::Relaxed);
-        Ok(records)
-    }
-
     /// Takes records back: the file has `records` of them from now on, at most; they can be written again. Durable when it
     /// returns. Collective, and the same on all ranks.
     pub fn take_back(&self, records: u64) -> Result<()> {

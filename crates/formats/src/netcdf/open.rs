@@ -1,7 +1,7 @@
-//! Creating and opening, collectively.
+//! Creating, opening and following, collectively.
 
 use std::ffi::OsStr;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aqueduct_comm::Comm;
 use aqueduct_comm::agreement::from_root;
@@ -21,6 +21,8 @@ use crate::format_file::{FormatFile, FormatOpenOptions};
 const FIRST_LOOK: u64 = 64 << 10;
 /// The longest header that is taken for one.
 const LONGEST: u64 = 256 << 20;
+/// The most bytes that other programs leave out at the end of a file: padding.
+const PADDING: u64 = 3;
 const ROOM: ReservedSpace = ReservedSpace { header: 64 << 10, fixed: 64 << 10 };
 
 /// How to create a file; the same on all ranks.
@@ -178,6 +180,68 @@ impl NetcdfOpenOptions {
             dataset.finish_header("open", &bytes, length)?;
         }
         Ok(dataset)
+    }
+}
+
+impl NetcdfFile {
+    /// Looks how many records there are now: another program may have committed more since the file was opened, and have defined more
+    /// variables. Collective; nothing in a file that is being written here.
+    ///
+    /// There are no locks. The file is opened again, so that a file system with close-to-open consistency shows what was written: records are
+    /// counted after their data was synced. Records beyond the end of the file, and a header that cannot be read, are ignored: not all of them
+    /// has arrived, and a later call finds them. A file with other variables is an error.
+    pub fn refresh(&mut self) -> Result<u64> {
+        if self.core.writable {
+            return Ok(self.records());
+        }
+        let found = if self.core.is_root() { self.find_header() } else { Ok(Vec::new()) };
+        let found = from_root(&self.core.comm, "refresh", &self.core.name, found)?;
+        if found.is_empty() {
+            return Ok(self.records());
+        }
+        let RawHeader { length, bytes, .. } = RawHeader::decode(found);
+        let header = NetcdfHeader::decode(&bytes, length).map_err(|flaw| damaged(&flaw, &self.core.name))?;
+        let sizes = DatasetSizes::of(&header);
+        let sizes = sizes.map_err(|what| self.core.error(Kind::Damaged, "refresh", what))?;
+        self.check_is_same_file(&header)?;
+        self.core.reopen()?;
+        (self.header, self.sizes) = (header, sizes);
+        let records = self.header.records;
+        self.records.store(records, Ordering::Relaxed);
+        self.committed.store(records, Ordering::Relaxed);
+        Ok(records)
+    }
+
+    /// The header of the file, if it is whole and differs from the one that is known; else nothing.
+    fn find_header(&self) -> Result<Vec<u8>> {
+        let file = self.core.open_alone()?;
+        let raw = match read_raw_header(&file, &self.core.name) {
+            Ok(raw) => raw,
+            Err(error) if error.kind() == Kind::Damaged => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let header = NetcdfHeader::decode(&raw.bytes, raw.length);
+        let is_whole = |header: &NetcdfHeader| {
+            let end = DatasetSizes::of(header).ok().and_then(|sizes| sizes.end(header, header.records));
+            end.is_some_and(|end| end <= raw.length.saturating_add(PADDING))
+        };
+        let is_new = header.is_ok_and(|header| header != self.header && is_whole(&header));
+        Ok(if is_new { raw.encode() } else { Vec::new() })
+    }
+
+    /// An error if a dimension or variable that is known is gone, or is another one.
+    fn check_is_same_file(&self, header: &NetcdfHeader) -> Result<()> {
+        let known = &self.header;
+        let is_same = header.dimensions.starts_with(&known.dimensions)
+            && header.variables.len() >= known.variables.len()
+            && known.variables.iter().zip(&header.variables).all(|(old, new)| {
+                (&old.name, old.kind, &old.dimensions) == (&new.name, new.kind, &new.dimensions)
+            });
+        if is_same {
+            return Ok(());
+        }
+        let detail = "its variables are other ones: another file has replaced this one since it was opened; open it again";
+        Err(self.core.error(Kind::Damaged, "refresh", detail))
     }
 }
 

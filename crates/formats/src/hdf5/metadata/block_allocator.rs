@@ -8,7 +8,7 @@ pub(crate) const ALIGNMENT: u64 = 8;
 /// Writes beyond the old end of the file that are closer than this are merged.
 const GAP: u64 = 4096;
 /// For how long a reader may follow the metadata that it found when it opened the file.
-const GRACE: Duration = Duration::from_secs(60);
+pub(crate) const GRACE: Duration = Duration::from_secs(60);
 
 /// Bytes of the file, and where they begin.
 pub(crate) type MetadataWrite = (u64, Vec<u8>);
