@@ -332,13 +332,23 @@ impl Hdf5File {
         })
     }
 
-    /// The object of rank 0, on all ranks; if it failed, its error on all ranks. Collective.
+    /// What rank 0 has found, on all ranks; what the others pass is not used. Collective.
     pub(super) fn broadcast_from_root<T: Object>(
         &self,
         operation: &'static str,
-        mine: Result<&T>,
+        mine: Result<T>,
     ) -> Result<T> {
-        let bytes = from_root(&self.core.comm, operation, &self.core.name, mine.map(encode))?;
+        let comm = &self.core.comm;
+        // Rank 0 keeps its value: it is encoded for others only.
+        let encoded = match &mine {
+            Ok(found) if self.is_root() && comm.size() > 1 => Ok(encode(found)),
+            Ok(_) => Ok(Vec::new()),
+            Err(error) => Err(error.clone()),
+        };
+        let bytes = from_root(comm, operation, &self.core.name, encoded)?;
+        if self.is_root() {
+            return mine;
+        }
         decode(&bytes).map_err(|error| self.core.error(Kind::Communication, operation, error.to_string()))
     }
 

@@ -147,11 +147,12 @@ impl Hdf5OpenOptions {
         let name = name.as_ref();
         let mut made = assemble(self.options.open(comm, name)?, ObjectTree::new());
         made.created = true;
-        let found = if made.is_root() { load_on_root(&made.core).map(Some) } else { Ok(None) };
-        let empty = Default::default();
-        let contents = found.as_ref().map(|found| found.as_ref().map_or(&empty, |found| &found.contents));
-        (made.tree, made.links) = made.broadcast_from_root("open", contents.map_err(Clone::clone))?;
-        let (store, marks) = found?.map(|found| (found.metadata, found.marks)).unwrap_or_default();
+        let found = if made.is_root() { load_on_root(&made.core) } else { Ok(LoadedFile::default()) };
+        let (contents, store, marks) = match found {
+            Ok(LoadedFile { contents, metadata, marks }) => (Ok(contents), metadata, marks),
+            Err(error) => (Err(error), None, Vec::new()),
+        };
+        (made.tree, made.links) = made.broadcast_from_root("open", contents)?;
         made.metadata = store;
         let datasets = made.tree.iter().filter(|(_, node)| node.dataset.is_some());
         let datasets: Vec<_> = datasets

@@ -12,7 +12,7 @@ impl Hdf5File {
     /// Collective.
     pub fn read_vlen_strings(&self, id: DatasetId) -> Result<Vec<String>> {
         let found = if self.is_root() { self.read_texts_alone(id) } else { Ok(Vec::new()) };
-        self.broadcast_from_root("read", found.as_ref().map_err(Clone::clone))
+        self.broadcast_from_root("read", found)
     }
 
     fn read_texts_alone(&self, id: DatasetId) -> Result<Vec<String>> {

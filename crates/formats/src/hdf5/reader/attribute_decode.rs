@@ -1,5 +1,6 @@
 //! Attributes of an object: in its header, or dense in a fractal heap.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::btree_v2;
@@ -117,25 +118,26 @@ impl AttributeReader<'_, '_> {
         };
         let (name, datatype, space) = (part(name)?, part(datatype)?, part(space)?);
         let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
-        let part = |bytes: &[u8], kind: u16, shared: bool| {
-            if shared {
-                self.shared.follow(self.source, kind, bytes).map(|found| found.body)
-            } else {
-                Ok(bytes.to_vec())
-            }
-        };
         let shared = |bit: u8| version > 1 && flags & bit != 0;
-        let datatype = part(datatype, message::DATATYPE, shared(1))?;
-        let space = part(space, message::DATASPACE, shared(2))?;
+        let datatype = self.part(datatype, message::DATATYPE, shared(1))?;
+        let space = self.part(space, message::DATASPACE, shared(2))?;
         let datatype = datatype_decode::decode(&mut self.source.cursor(&datatype))
             .map_err(|error| format!("attribute {name:?}: {error}"))?;
         let space = dataspace::decode(self.source.cursor(&space))
             .map_err(|error| format!("attribute {name:?}: {error}"))?;
         let references =
             self.object_references(&datatype.datatype, &space, cursor.rest()).unwrap_or_default();
-        let value = self.value(&datatype, space, cursor.rest());
+        let value = self.value(datatype, space, cursor.rest());
         let value = value.unwrap_or_else(|what| Hdf5Attribute::Other(format!("damaged: {what}")));
         Ok((name, value, references))
+    }
+
+    /// A part of an attribute: these bytes, or the message that they refer to.
+    fn part<'b>(&self, bytes: &'b [u8], kind: u16, shared: bool) -> Decoded<Cow<'b, [u8]>> {
+        if shared {
+            return self.shared.follow(self.source, kind, bytes).map(|found| Cow::Owned(found.body));
+        }
+        Ok(Cow::Borrowed(bytes))
     }
 
     /// The references to objects that dimension scales consist of; none in attributes of other types.
@@ -179,7 +181,7 @@ impl AttributeReader<'_, '_> {
         }
     }
 
-    fn value(&mut self, stored: &StoredType, space: Dataspace, data: &[u8]) -> Decoded<Hdf5Attribute> {
+    fn value(&mut self, stored: StoredType, space: Dataspace, data: &[u8]) -> Decoded<Hdf5Attribute> {
         let size = stored.datatype.size();
         let count = space.elements().ok_or("more values than every file can hold")?;
         let length = count.checked_mul(size).and_then(|length| usize::try_from(length).ok());
@@ -211,7 +213,7 @@ impl AttributeReader<'_, '_> {
                     let mut values = bytes.to_vec();
                     convert_elements(&stored.conversions, size as usize, &mut values);
                     let shape = if space.null { vec![0] } else { space.shape };
-                    Ok(Hdf5Attribute::Values(datatype.clone(), shape, values))
+                    Ok(Hdf5Attribute::Values(stored.datatype, shape, values))
                 }
             },
         }

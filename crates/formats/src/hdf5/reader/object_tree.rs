@@ -1,5 +1,6 @@
 //! The objects of a file: walks over all groups and describes what is in them.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -235,9 +236,13 @@ impl ObjectWalk<'_, '_> {
         Ok(groups.last().copied())
     }
 
-    fn message(&self, header: &ObjectHeader, kind: u16) -> Decoded<Option<Vec<u8>>> {
-        let found = header.find(kind).map(|found| self.shared.resolve(self.source, found));
-        Ok(found.transpose()?.map(|found| found.body))
+    /// The body of the first message of a type.
+    fn message<'h>(&self, header: &'h ObjectHeader, kind: u16) -> Decoded<Option<Cow<'h, [u8]>>> {
+        let Some(found) = header.find(kind) else { return Ok(None) };
+        Ok(Some(match self.shared.resolve(self.source, found)? {
+            Cow::Borrowed(found) => Cow::Borrowed(&found.body),
+            Cow::Owned(found) => Cow::Owned(found.body),
+        }))
     }
 
     fn dataset(&self, header: &ObjectHeader) -> Decoded<Dataset> {

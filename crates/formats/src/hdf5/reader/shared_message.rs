@@ -1,5 +1,7 @@
 //! Messages that are stored elsewhere: in the header of a committed datatype, or in the heap of shared messages.
 
+use std::borrow::Cow;
+
 use super::byte_cursor::Decoded;
 use super::fractal_heap::{self, FractalHeap};
 use super::metadata_source::{MetadataSource, within};
@@ -48,12 +50,16 @@ impl SharedMessages {
     }
 
     /// The message itself: `found`, or what it refers to.
-    pub(crate) fn resolve(
+    pub(crate) fn resolve<'m>(
         &self,
         source: &MetadataSource<'_>,
-        found: &HeaderMessage,
-    ) -> Decoded<HeaderMessage> {
-        if found.shared { self.follow(source, found.kind, &found.body) } else { Ok(found.clone()) }
+        found: &'m HeaderMessage,
+    ) -> Decoded<Cow<'m, HeaderMessage>> {
+        if found.shared {
+            self.follow(source, found.kind, &found.body).map(Cow::Owned)
+        } else {
+            Ok(Cow::Borrowed(found))
+        }
     }
 
     /// The message of a type that a reference stands for.
