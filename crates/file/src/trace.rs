@@ -6,10 +6,11 @@
 //! | file | contents |
 //! |---|---|
 //! | `rank-R.facts` | lines of text: rank, node, program, host, clock, the open files |
-//! | `rank-R.calls` | a [`CallRecord`] per call |
+//! | `rank-R.calls` | a [`CallRecord`] per call, or 32 bytes for an access to one run of the file |
 //! | `rank-R.extents` | the [`FileExtent`]s of each call |
 //!
-//! A rank keeps up to [`BUFFERED_CALLS`] calls in memory. They are written to the folder when they are so many and when a file is closed, and
+//! A rank keeps up to [`BUFFERED_CALLS`] calls in memory, and as many accesses to one run, which the thread that makes most of them stores
+//! without a lock. They are written to the folder when they are so many and when a file is closed, and
 //! a thread of the process writes them every 200 ms: a program that is killed loses no more than the last of them, also if its ranks
 //! compute or wait. After [`MOST_CALLS`] calls of a rank, further ones are counted and not recorded, and after [`MOST_EXTENT_BYTES`] of extents
 //! calls are recorded without them, so that the trace of a rank has less than 300 MB. The choice of a strategy does not depend on the trace.
@@ -25,6 +26,7 @@ mod extent;
 mod rank_recorder;
 mod record;
 mod recorded_handle;
+mod run_record;
 mod trace_folder;
 
 pub(crate) use call_clock::{

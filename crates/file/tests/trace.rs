@@ -191,7 +191,7 @@ fn damaged_traces_are_errors_or_shorter() {
     assert_eq!(shorter.ranks[0].calls.len(), whole.ranks[0].calls.len() - 1);
     std::fs::write(path.join("rank-000000.extents"), b"").unwrap();
     assert!(TraceFolder::read(&path).unwrap().ranks[0].calls.len() < 2);
-    std::fs::write(path.join("rank-000001.facts"), "aqueduct-trace\t1\nrank\t1\tmany\t0\n").unwrap();
+    std::fs::write(path.join("rank-000001.facts"), "aqueduct-trace\t2\nrank\t1\tmany\t0\n").unwrap();
     let error = TraceFolder::read(&path).unwrap_err().to_string();
     assert!(error.contains("rank-000001.facts") && error.contains("line 2"), "{error}");
     assert!(TraceFolder::read(folder.path()).unwrap_err().to_string().contains("AQUEDUCT_TRACE"));

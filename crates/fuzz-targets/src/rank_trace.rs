@@ -11,7 +11,7 @@ pub(crate) const TARGET: FuzzTarget = FuzzTarget {
     name: "rank_trace",
     run,
     seeds,
-    words: &["aqueduct-trace\t1\n", "rank\t", "file\t0\t", "clock\t-5\n", "capabilities=maps alignment:512"],
+    words: &["aqueduct-trace\t2\n", "rank\t", "file\t0\t", "clock\t-5\n", "capabilities=maps alignment:512"],
 };
 
 fn run(input: &[u8]) -> bool {
@@ -29,7 +29,7 @@ fn run(input: &[u8]) -> bool {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let facts = "aqueduct-trace\t1\nrank\t0\t1\t0\nprogram\tp\nstarted\t1\t2\t1\nfile\t0\tname\tcapabilities=maps block:4096\n";
+    let facts = "aqueduct-trace\t2\nrank\t0\t1\t0\nprogram\tp\nstarted\t1\t2\t1\nfile\t0\tname\tcapabilities=maps block:4096\n";
     let mut call = vec![0u8; CallRecord::SIZE];
     call[8] = 9;
     // One extent of the program, and the operation: a write.
@@ -38,5 +38,9 @@ fn seeds() -> Vec<Vec<u8>> {
     let extent = FileExtent { stride: 8, count: 3, ..FileExtent::run(5, 4) };
     let numbers = [extent.offset, extent.len, extent.stride, extent.count, extent.row_stride, extent.rows];
     let extents: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    vec![join(0, facts.as_bytes(), &join(0, &call, &extents))]
+    // An access to one run: the marked start, the operation and the duration, the offset, the bytes.
+    let run: Vec<u8> =
+        [1 << 63 | 2, 4 << 48 | 7, 5, 4u64].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let calls = [run.clone(), call, run].concat();
+    vec![join(0, facts.as_bytes(), &join(0, &calls, &extents))]
 }

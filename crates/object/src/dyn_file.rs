@@ -8,6 +8,7 @@ use aqueduct_comm::Comm;
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Source, View};
 
+use crate::FileProvenance;
 use crate::error::{Kind, Result};
 use crate::file::{IndexEntry, ObjectOpenOptions, ObjectView, OpenObjectFile, WrittenObjects};
 use crate::schema::{ByteOrder, Schema, swap};
@@ -62,6 +63,11 @@ impl DynObjectFile {
         self.store.order
     }
 
+    /// The program that created the file; none if it was written by an earlier version or is damaged there.
+    pub fn written_by(&self) -> Option<FileProvenance> {
+        self.store.written_by()
+    }
+
     /// The number of objects.
     pub fn count(&self) -> Result<u64> {
         self.store.count()
@@ -97,34 +103,54 @@ impl DynObjectFile {
             };
             return objects.zip(0..).map(one).collect();
         }
-        let count = self.count()?;
-        let wanted = objects.end.min(count).saturating_sub(objects.start);
-        let entries = store.entries(&ObjectView::all(), objects.start, wanted)?;
         let one = |(number, entry): (u64, IndexEntry)| {
-            let mut bytes = vec![0; entry.length as usize];
-            store.read_bytes(entry.offset, &mut bytes)?;
-            store.verify(entry.offset..entry.offset + entry.length)?;
+            let mut bytes = self.read_entry(entry)?;
             self.shown(&mut bytes, number, entry.offset)
         };
-        entries.into_iter().map(one).collect()
+        self.entries(&objects)?.into_iter().map(one).collect()
+    }
+
+    /// The encoded form of each object of variable size, with little-endian numbers. Checksums are compared.
+    pub fn read_each(&self, objects: Range<u64>) -> Result<Vec<Vec<u8>>> {
+        let one = |(number, entry): (u64, IndexEntry)| {
+            let mut bytes = self.read_entry(entry)?;
+            self.to_little_endian(&mut bytes).map_err(|why| self.wrong_type(number, entry.offset, &why))?;
+            Ok(bytes)
+        };
+        self.entries(&objects)?.into_iter().map(one).collect()
+    }
+
+    /// The numbers of these objects that exist, and where they are.
+    fn entries(&self, objects: &Range<u64>) -> Result<Vec<(u64, IndexEntry)>> {
+        let wanted = objects.end.min(self.count()?).saturating_sub(objects.start);
+        self.store.entries(&ObjectView::all(), objects.start, wanted)
+    }
+
+    fn read_entry(&self, entry: IndexEntry) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; entry.length as usize];
+        self.store.read_bytes(entry.offset, &mut bytes)?;
+        self.store.verify(entry.offset..entry.offset + entry.length)?;
+        Ok(bytes)
+    }
+
+    fn to_little_endian(&self, bytes: &mut [u8]) -> std::result::Result<(), String> {
+        match self.store.order {
+            ByteOrder::Big if !bytes.is_empty() => swap(self.store.schema.root(), ByteOrder::Big, bytes),
+            _ => Ok(()),
+        }
+    }
+
+    fn wrong_type(&self, number: u64, offset: u64, why: &str) -> crate::Error {
+        let place = format!("object {number}, from byte {offset} of the data on");
+        let name = self.store.schema.name();
+        self.store.error(Kind::Damaged, "read", format!("{place}: {why}; the data is not of type {name}"))
     }
 
     /// The text of the object whose stored bytes begin at `offset`.
     fn shown(&self, bytes: &mut [u8], number: u64, offset: u64) -> Result<String> {
-        let schema = &self.store.schema;
-        let turned = match self.store.order {
-            ByteOrder::Big if !bytes.is_empty() => swap(schema.root(), ByteOrder::Big, bytes),
-            _ => Ok(()),
-        };
-        let shown = turned.and_then(|()| schema.show(bytes).map_err(|error| error.to_string()));
-        shown.map_err(|why| {
-            let place = format!("object {number}, from byte {offset} of the data on");
-            self.store.error(
-                Kind::Damaged,
-                "read",
-                format!("{place}: {why}; the data is not of type {}", schema.name()),
-            )
-        })
+        let turned = self.to_little_endian(bytes);
+        let shown = turned.and_then(|()| self.store.schema.show(bytes).map_err(|error| error.to_string()));
+        shown.map_err(|why| self.wrong_type(number, offset, &why))
     }
 
     /// Compares all data with its checksums, the ranks sharing the work. Collective.

@@ -1,4 +1,4 @@
-//! Who wrote a file: recorded in the metadata of stream files and checkpoints.
+//! Who wrote a file: recorded in the metadata of object files, stream files and checkpoints.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};

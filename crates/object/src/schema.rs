@@ -19,6 +19,7 @@
 //! ```
 
 mod byte_order;
+mod columns;
 mod display;
 mod dtype;
 mod field_path;
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize};
 
 pub use byte_order::ByteOrder;
 pub(crate) use byte_order::swap;
+pub use columns::{ColumnKind, ObjectColumn, ObjectColumns};
 pub use dtype::DtypeError;
 pub use field_path::{FieldLocation, NoSuchField};
 use json::SchemaJson;

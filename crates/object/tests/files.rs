@@ -208,3 +208,42 @@ fn misuse_is_an_error_on_all_ranks() {
         Ok(())
     });
 }
+
+#[test]
+fn changes_of_a_file_opened_unchecked_have_checksums() {
+    fn change<T: Numbered>(name: &str) {
+        run(2, |world| {
+            let (first, more) = (world.rank() as u64 * 4000, 8000 + world.rank() as u64 * 4000);
+            let file = ObjectFile::<T>::create(world, name)?;
+            file.at(first).all().write(&some::<T>(first..first + 4000))?;
+            file.close()?;
+            let file = ObjectOpenOptions::new(Mode::read_write()).unchecked().open::<T>(world, name)?;
+            file.at(first + 1000).all().write(&some::<T>(0..10))?;
+            file.at(more).all().write(&some::<T>(more..more + 4000))?;
+            file.close()?;
+            let file = ObjectFile::<T>::open(world, name)?;
+            file.verify()?;
+            assert_eq!(file.at(first + 1000).all().read_vec(10)?, some::<T>(0..10));
+            assert_eq!(file.at(more).all().read_vec(4000)?, some::<T>(more..more + 4000));
+            file.close()
+        });
+    }
+    change::<Trivial>("memfs:files-unchecked-trivial");
+    change::<Variable>("memfs:files-unchecked-variable");
+}
+
+#[test]
+fn a_file_says_who_created_it() {
+    run(3, |world| {
+        let name = "memfs:files-provenance";
+        let file = ObjectFile::<Trivial>::create(world, name)?;
+        file.at_pointer().all().write(&some::<Trivial>(0..2))?;
+        file.close()?;
+        let written_by = ObjectOpenOptions::open_dyn(world, name)?.written_by().unwrap();
+        assert!(written_by.program.starts_with("files"), "{written_by:?}");
+        assert_eq!((written_by.ranks, written_by.version.as_str()), (3, env!("CARGO_PKG_VERSION")));
+        aqueduct_object::repair::<Trivial>(world, name)?;
+        assert_eq!(ObjectOpenOptions::open_dyn(world, name)?.written_by(), Some(written_by));
+        Ok(())
+    });
+}

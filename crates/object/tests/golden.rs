@@ -208,7 +208,11 @@ where
     };
     Launch::threads(1).run(write).unwrap();
     assert_eq!(hex(&std::fs::read(path("new")).unwrap()), golden.data);
-    let meta = std::fs::read(path("new.meta")).unwrap();
+    let mut meta = std::fs::read(path("new.meta")).unwrap();
+    // Who created the file: the length of the text, and the text.
+    let text = String::from_utf8(meta[516..516 + usize::from(meta[512])].to_vec()).unwrap();
+    assert!(text.starts_with(r#"{"program":"golden"#) && text.contains(r#","ranks":1,"time":"#), "{text}");
+    meta[512..1024].fill(0);
     assert_eq!(shown(&meta), shown(&golden.meta()));
     assert_eq!(meta.len(), golden.meta().len());
     std::fs::write(path("old"), bytes(golden.data)).unwrap();

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow, bail};
 use aqueduct::comm::Comm;
 use aqueduct::file::Mode;
 use aqueduct::object::schema::ByteOrder;
-use aqueduct::object::{DynObjectFile, Object, ObjectFile, ObjectOpenOptions, Schema};
+use aqueduct::object::{DynObjectFile, FileProvenance, Object, ObjectFile, ObjectOpenOptions, Schema};
 
 use super::file_kind::with_suffix;
 use super::{
@@ -56,6 +56,10 @@ impl ArrayFile for ObjectArrayFile {
 
     fn remarks(&self) -> Vec<String> {
         vec![format!("objects = {}", self.file.schema().signature())]
+    }
+
+    fn written_by(&self) -> Option<FileProvenance> {
+        self.file.written_by()
     }
 
     fn read(&self, _: usize, part: &ArrayPart) -> Result<Vec<u8>> {

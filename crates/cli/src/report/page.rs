@@ -262,7 +262,7 @@ mod tests {
                 call((TracedOperation::Write, start, 100 * step + 50, waited, 1 << 20, step as u32 + 1))
             });
             let facts = format!(
-                "aqueduct-trace\t1\nrank\t{rank}\t2\t0\nprogram\tsimulate\tinput.cfg\nhost\tnode1\t{}\n\
+                "aqueduct-trace\t2\nrank\t{rank}\t2\t0\nprogram\tsimulate\tinput.cfg\nhost\tnode1\t{}\n\
                  transport\tthreads\nstarted\t0\t0\t0\nfile\t0\tout.bin\tmode=write\n",
                 100 + rank
             );

@@ -330,7 +330,7 @@ mod tests {
             set(after, &[TracedOperation::Read as u8, 3]);
             records.extend_from_slice(&record);
         }
-        let facts = format!("aqueduct-trace\t1\nrank\t{number}\t4\t0\nfile\t0\tname\n");
+        let facts = format!("aqueduct-trace\t2\nrank\t{number}\t4\t0\nfile\t0\tname\n");
         RankTrace::decode(facts.as_bytes(), &records, &[]).unwrap()
     }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::extent::{self, CallExtents, FileExtent};
 use super::rank_recorder::FileTrace;
 use super::record::{CallPhase, CallRecord, TracedOperation};
+use super::run_record::StartedRun;
 use crate::hints::Strategy;
 use crate::layout::Pattern;
 
@@ -22,9 +23,19 @@ struct RunningCall {
     device: CallExtents,
 }
 
+/// What this thread is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CallState {
+    None,
+    /// A call with phases, in [`CALL`].
+    Phases,
+    /// An access to one run, which is in the phase of the device; the number of its strategy in a [`CallRecord`].
+    Run(u8),
+}
+
 thread_local! {
-    /// False costs one load per phase of an untraced call.
-    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
+    /// None costs one load per phase of an untraced call.
+    static STATE: Cell<CallState> = const { Cell::new(CallState::None) };
     static CALL: RefCell<RunningCall> = RefCell::default();
     static IS_LIBRARY_THREAD: bool =
         std::thread::current().name().is_some_and(|name| name.starts_with("aqueduct"));
@@ -37,7 +48,7 @@ pub(crate) fn now() -> u64 {
 }
 
 fn with_call(work: impl FnOnce(&mut RunningCall)) {
-    if IS_RUNNING.get() {
+    if STATE.get() == CallState::Phases {
         CALL.with_borrow_mut(work);
     }
 }
@@ -49,7 +60,7 @@ pub(super) fn is_library_thread() -> bool {
 
 /// True if this thread is in a recorded call.
 pub(super) fn is_running() -> bool {
-    IS_RUNNING.get()
+    STATE.get() != CallState::None
 }
 
 /// A part of a call; when it is dropped, the phase before it goes on.
@@ -96,8 +107,12 @@ pub(crate) fn note_places(pattern: &Pattern, window: &Range<u64>) {
 /// Records the strategy of an access, and the estimates of all strategies in nanoseconds.
 pub(crate) fn note_strategy(strategy: Strategy, estimates: impl FnOnce() -> Vec<(Strategy, f64)>) {
     let index = |wanted| CallRecord::STRATEGIES.iter().position(|strategy| *strategy == wanted);
+    let number = |strategy| index(strategy).map_or(0, |at| at as u8 + 1);
+    if let CallState::Run(_) = STATE.get() {
+        STATE.set(CallState::Run(number(strategy)));
+    }
     with_call(|call| {
-        call.record.strategy = index(strategy).map_or(0, |at| at as u8 + 1);
+        call.record.strategy = number(strategy);
         for (strategy, nanoseconds) in estimates() {
             if let Some(at) = index(strategy).filter(|_| nanoseconds.is_finite()) {
                 call.record.estimates[at] = nanoseconds as f32;
@@ -144,6 +159,8 @@ pub(super) fn note_device(extents: impl Iterator<Item = FileExtent>) {
 /// A call in progress on this thread; it is recorded when this is dropped.
 pub(crate) struct CallTimer<'a> {
     trace: &'a FileTrace,
+    /// Of an access to one run.
+    run: Option<StartedRun>,
 }
 
 impl<'a> CallTimer<'a> {
@@ -154,62 +171,71 @@ impl<'a> CallTimer<'a> {
         sequence: u32,
         phase: CallPhase,
     ) -> Option<Self> {
-        if IS_RUNNING.replace(true) {
+        if is_running() {
             return None;
         }
+        STATE.set(CallState::Phases);
         CALL.with_borrow_mut(|call| {
             let flags = if sequence > 0 { CallRecord::COLLECTIVE } else { 0 };
-            let flags = flags | if is_library_thread() { CallRecord::BACKGROUND } else { 0 };
             let start = now();
             call.record = CallRecord {
                 start,
                 file: trace.number,
                 sequence,
                 operation: operation as u8,
-                flags: flags | CallRecord::FAILED,
+                flags: flags | flag_of_thread() | CallRecord::FAILED,
                 ..CallRecord::default()
             };
             (call.phase, call.since) = (phase as usize, start);
             call.owned.clear();
             call.device.clear();
         });
-        Some(Self { trace })
+        Some(Self { trace, run: None })
     }
 
     /// Starts an access to one run of the file on the short path, in the phase of the device.
+    #[inline]
     pub(crate) fn start_run(
         trace: &'a FileTrace,
         operation: TracedOperation,
         run: Range<u64>,
     ) -> Option<Self> {
-        let timer = Self::start(trace, operation, 0, CallPhase::Device);
-        if timer.is_some() {
-            with_call(|call| {
-                call.record.runs = 1;
-                call.owned.push(FileExtent::run(run.start, run.end - run.start));
-            });
+        if is_running() {
+            return None;
         }
-        timer
+        STATE.set(CallState::Run(0));
+        let (offset, bytes) = (run.start, run.end - run.start);
+        let run = StartedRun { start: now(), operation, offset, bytes, transferred: Cell::new(None) };
+        Some(Self { trace, run: Some(run) })
     }
 
-    #[expect(clippy::unused_self, reason = "only a call that was started can be finished")]
     /// The call has succeeded and transferred so many bytes.
     pub(crate) fn finish(&self, bytes: u64) {
-        with_call(|call| {
-            call.record.bytes = bytes;
-            call.record.flags &= !CallRecord::FAILED;
-        });
+        match &self.run {
+            Some(run) => run.transferred.set(Some(bytes)),
+            None => with_call(|call| {
+                call.record.bytes = bytes;
+                call.record.flags &= !CallRecord::FAILED;
+            }),
+        }
     }
+}
+
+/// The flag of calls of this thread.
+pub(super) fn flag_of_thread() -> u8 {
+    if is_library_thread() { CallRecord::BACKGROUND } else { 0 }
 }
 
 impl Drop for CallTimer<'_> {
     fn drop(&mut self) {
-        CALL.with_borrow_mut(|call| {
-            let end = now();
-            call.record.phases[call.phase] += end - call.since;
-            call.record.end = end;
-            self.trace.record(&mut call.record, &call.owned, &call.device);
-        });
-        IS_RUNNING.set(false);
+        match (&self.run, STATE.replace(CallState::None)) {
+            (Some(run), CallState::Run(strategy)) => self.trace.record_run(run, strategy, now()),
+            _ => CALL.with_borrow_mut(|call| {
+                let end = now();
+                call.record.phases[call.phase] += end - call.since;
+                call.record.end = end;
+                self.trace.record(&mut call.record, &call.owned, &call.device);
+            }),
+        }
     }
 }

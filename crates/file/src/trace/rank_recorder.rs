@@ -12,9 +12,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use aqueduct_comm::Comm;
 use aqueduct_report::{Report, ReportSource};
 
-use super::call_clock::{CallTimer, is_library_thread, now};
+use super::call_clock::{CallTimer, flag_of_thread, now};
 use super::extent::FileExtent;
 use super::record::{CallPhase, CallRecord, TracedOperation};
+use super::run_record::{RingOutcome, RunRecord, RunRing, RunWords, StartedRun};
 
 /// The variable that names the folder of the trace.
 pub const TRACE_VARIABLE: &str = "AQUEDUCT_TRACE";
@@ -61,9 +62,13 @@ fn warn(text: &str) {
 /// The recorder of a rank: its calls to all its files.
 pub(super) struct RankRecorder {
     state: Mutex<RecorderState>,
+    /// Accesses to one run of the thread that makes most of them.
+    runs: Arc<RunRing>,
 }
 
 struct RecorderState {
+    /// Taken out under the lock of this state.
+    runs: Arc<RunRing>,
     /// The facts, the calls and the extents; none after a failed write.
     files: Option<[File; 3]>,
     calls: Vec<u8>,
@@ -137,6 +142,27 @@ impl FileTrace {
     /// Writes everything that was recorded to the folder.
     pub(crate) fn flush(&self) {
         self.recorder.state().write(true);
+        self.recorder.runs.release();
+    }
+
+    /// Records an access to one run that has ended.
+    pub(super) fn record_run(&self, run: &StartedRun, strategy: u8, end: u64) {
+        let StartedRun { start, operation, offset, bytes, .. } = *run;
+        let (file, operation) = (self.number, operation as u8);
+        let flags = flag_of_thread();
+        let mut record = RunRecord { start, end, offset, bytes, file, operation, strategy, flags };
+        let transferred = run.transferred.get();
+        if let (true, Some(words)) = (transferred == Some(bytes), record.words()) {
+            return self.recorder.add_run(&words);
+        }
+        record.bytes = transferred.unwrap_or(0);
+        let mut call = record.call();
+        let device = [record.extent()];
+        if transferred.is_none() {
+            (call.flags, call.device_calls) = (flags | CallRecord::FAILED, 0);
+        }
+        let device = if transferred.is_some() { &device[..] } else { &[] };
+        self.record(&mut call, &[FileExtent::run(offset, bytes)], device);
     }
 
     pub(super) fn record(&self, record: &mut CallRecord, owned: &[FileExtent], device: &[FileExtent]) {
@@ -178,7 +204,7 @@ impl StreamTrace {
             memory,
             file: self.0.number,
             operation: TracedOperation::StreamStep as u8,
-            flags: if is_library_thread() { CallRecord::BACKGROUND } else { 0 },
+            flags: flag_of_thread(),
             ..CallRecord::default()
         };
         record.phases[CallPhase::Engine as usize] = nanoseconds;
@@ -204,7 +230,7 @@ impl RankRecorder {
         });
         let limits = TraceLimits { calls: MOST_CALLS, extent_bytes: MOST_EXTENT_BYTES };
         let mut state = RecorderState::new(files.ok()?, limits);
-        state.add_fact("aqueduct-trace\t1");
+        state.add_fact("aqueduct-trace\t2");
         let (size, node) = (comm.world_size(), comm.node_of(comm.rank()));
         state.add_fact(&format!("rank\t{rank}\t{size}\t{node}"));
         let program: Vec<String> = std::env::args_os().map(|word| escape(&word.to_string_lossy())).collect();
@@ -214,7 +240,26 @@ impl RankRecorder {
         state.add_fact(&format!("transport\t{}", escape(&comm.transport())));
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
         state.add_fact(&format!("started\t{wall}\t{}\t{}", now(), process_start()));
-        Some(Arc::new(Self { state: Mutex::new(state) }))
+        let runs = Arc::clone(&state.runs);
+        Some(Arc::new(Self { state: Mutex::new(state), runs }))
+    }
+
+    #[inline]
+    fn add_run(&self, words: &RunWords) {
+        match self.runs.store(words) {
+            RingOutcome::Stored => {}
+            RingOutcome::Full => {
+                let mut state = self.state();
+                state.take_runs();
+                state.add_run(words);
+                state.write_if_full();
+            }
+            RingOutcome::NotOwner => {
+                let mut state = self.state();
+                state.add_run(words);
+                state.write_if_full();
+            }
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, RecorderState> {
@@ -253,6 +298,7 @@ fn start_trace_writer() {
 impl RecorderState {
     fn new(files: [File; 3], limits: TraceLimits) -> Self {
         Self {
+            runs: Arc::new(RunRing::new()),
             files: Some(files),
             calls: Vec::with_capacity(BUFFERED_CALLS * CallRecord::SIZE),
             extents: Vec::new(),
@@ -273,16 +319,34 @@ impl RecorderState {
         }
     }
 
-    /// Takes a call in. If the limit of extents is reached, the record has none.
+    /// Takes the accesses to one run in that are in the ring.
+    fn take_runs(&mut self) {
+        let runs = Arc::clone(&self.runs);
+        runs.take(|words| self.add_run(words));
+    }
+
+    /// Takes an access to one run in.
+    fn add_run(&mut self, words: &RunWords) {
+        if self.counts_next() {
+            self.calls.extend_from_slice(bytemuck::bytes_of(words));
+        }
+    }
+
+    /// Counts a call; false if it is not recorded.
+    fn counts_next(&mut self) -> bool {
+        let is_recorded = self.recorded < self.limits.calls;
+        if self.files.is_some() {
+            *if is_recorded { &mut self.recorded } else { &mut self.not_recorded } += 1;
+        }
+        is_recorded && self.files.is_some()
+    }
+
+    /// Takes a call in, after the accesses to one run before it. If the limit of extents is reached, the record has none.
     fn add(&mut self, record: &mut CallRecord, owned: &[FileExtent], device: &[FileExtent]) {
-        if self.files.is_none() {
+        self.take_runs();
+        if !self.counts_next() {
             return;
         }
-        if self.recorded >= self.limits.calls {
-            self.not_recorded += 1;
-            return;
-        }
-        self.recorded += 1;
         let bytes = ((owned.len() + device.len()) * FileExtent::SIZE) as u64;
         if bytes > 0 && self.recorded_extents + bytes > self.limits.extent_bytes {
             (record.owned_extents, record.device_extents) = (0, 0);
@@ -293,6 +357,10 @@ impl RecorderState {
             self.extents.extend_from_slice(bytemuck::cast_slice(device));
         }
         self.calls.extend_from_slice(bytemuck::bytes_of(record));
+        self.write_if_full();
+    }
+
+    fn write_if_full(&mut self) {
         if self.calls.len() >= BUFFERED_CALLS * CallRecord::SIZE {
             self.write(false);
         }
@@ -301,6 +369,7 @@ impl RecorderState {
     /// Writes what was recorded: extents first, so that each call in a file has its extents. The number of calls that were not recorded is
     /// written if it has grown by an eighth, or if it has changed and `is_last`.
     fn write(&mut self, is_last: bool) {
+        self.take_runs();
         let Some([_, calls, extents]) = &mut self.files else { return };
         if !self.calls.is_empty() {
             let written = extents.write_all(&self.extents).and_then(|()| calls.write_all(&self.calls));
@@ -375,7 +444,7 @@ mod tests {
         let files = [0, 1, 2].map(|at| File::create(&paths[at]).unwrap());
         let limits = TraceLimits { calls: 5000, extent_bytes: 1000 * FileExtent::SIZE as u64 };
         let mut state = RecorderState::new(files, limits);
-        state.add_fact("aqueduct-trace\t1\nrank\t0\t1\t0");
+        state.add_fact("aqueduct-trace\t2\nrank\t0\t1\t0");
         let extents = [FileExtent::run(0, 8), FileExtent::run(100, 8)];
         for number in 0..7000u64 {
             let mut record = CallRecord { start: number, end: number, ..CallRecord::default() };

@@ -1,11 +1,13 @@
 //! Reading a trace.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::extent::FileExtent;
 use super::rank_recorder::unescape;
 use super::record::CallRecord;
+use super::run_record::RunRecord;
 use crate::error::{Error, Kind, Result};
 
 /// The trace of a program.
@@ -98,16 +100,8 @@ impl RankTrace {
     /// Decodes the three files of a rank; why that is not possible. Calls from the first damaged one on are left out.
     pub fn decode(facts: &[u8], calls: &[u8], extents: &[u8]) -> std::result::Result<Self, String> {
         let mut trace = Self::from_facts(&String::from_utf8_lossy(facts))?;
-        (trace.calls, trace.extents) = (records(calls), records(extents));
-        let mut rest = trace.extents.as_slice();
-        let is_whole = |call: &&CallRecord| {
-            let needed = usize::from(call.owned_extents) + usize::from(call.device_extents);
-            let Some((own, others)) = rest.split_at_checked(needed) else { return false };
-            rest = others;
-            call.is_plausible() && own.iter().all(FileExtent::is_plausible)
-        };
-        let count = trace.calls.iter().take_while(is_whole).count();
-        trace.calls.truncate(count);
+        trace.take_calls(calls, &records(extents));
+        trace.sort();
         let offset = trace.clock_offset;
         let shift = |time: &mut u64| *time = time.saturating_add_signed(offset.saturating_neg());
         for call in &mut trace.calls {
@@ -119,10 +113,58 @@ impl RankTrace {
         Ok(trace)
     }
 
+    /// Takes the calls in, up to the first damaged one.
+    fn take_calls(&mut self, mut calls: &[u8], mut extents: &[FileExtent]) {
+        loop {
+            let run = RunRecord::decode(calls);
+            let (call, size) = match run {
+                Some(run) => (run.call(), RunRecord::SIZE),
+                None => match calls.get(..CallRecord::SIZE) {
+                    Some(bytes) => (bytemuck::pod_read_unaligned::<CallRecord>(bytes), CallRecord::SIZE),
+                    None => return,
+                },
+            };
+            let of_run = run.map(|run| [run.extent(); 2]);
+            let own = match &of_run {
+                Some(own) => own,
+                None => {
+                    let needed = usize::from(call.owned_extents) + usize::from(call.device_extents);
+                    let Some((own, others)) = extents.split_at_checked(needed) else { return };
+                    extents = others;
+                    own
+                }
+            };
+            if !call.is_plausible() || !own.iter().all(FileExtent::is_plausible) {
+                return;
+            }
+            self.extents.extend_from_slice(own);
+            self.calls.push(call);
+            calls = &calls[size..];
+        }
+    }
+
+    /// Orders calls by their ends: those of different threads are stored one thread after another.
+    fn sort(&mut self) {
+        if self.calls.is_sorted_by_key(|call| call.end) {
+            return;
+        }
+        let mut all: Vec<(CallRecord, Range<usize>)> = Vec::with_capacity(self.calls.len());
+        let mut at = 0;
+        for call in &self.calls {
+            let end = at + usize::from(call.owned_extents) + usize::from(call.device_extents);
+            all.push((*call, at..end));
+            at = end;
+        }
+        all.sort_by_key(|(call, _)| call.end);
+        let extents = std::mem::take(&mut self.extents);
+        self.extents = all.iter().flat_map(|(_, range)| &extents[range.clone()]).copied().collect();
+        self.calls = all.into_iter().map(|(call, _)| call).collect();
+    }
+
     fn from_facts(text: &str) -> std::result::Result<Self, String> {
         let mut lines = text.lines();
-        if lines.next() != Some("aqueduct-trace\t1") {
-            return Err("it is not the trace of a rank in version 1".to_owned());
+        if lines.next() != Some("aqueduct-trace\t2") {
+            return Err("it is not the trace of a rank in version 2".to_owned());
         }
         let mut trace = Self::default();
         for (at, line) in lines.enumerate() {

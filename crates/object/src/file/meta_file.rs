@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::FileProvenance;
 use crate::schema::{ByteOrder, Schema, Type};
 
 /// The version of the format.
@@ -9,6 +10,8 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const MAGIC: [u8; 8] = *b"AQUEMETA";
 /// Bytes of a slot, of a unit of the index and of a unit of the checksums.
 pub(crate) const UNIT: usize = 512;
+/// The offset of the unit that says who created the file.
+pub(crate) const PROVENANCE: u64 = 512;
 /// The offset of the description.
 pub(crate) const DESCRIPTION: u64 = 8192;
 /// Bytes of a block of data, which has one checksum.
@@ -215,6 +218,22 @@ impl ChecksumUnits {
     }
 }
 
+/// Who created the file, as a unit: the length of the text, and the text in JSON. None if it does not fit.
+pub(crate) fn encode_provenance(provenance: &FileProvenance) -> Option<[u8; UNIT]> {
+    let text = serde_json::to_vec(provenance).ok()?;
+    let mut unit = [0; UNIT];
+    unit[4..UNIT - 4].get_mut(..text.len())?.copy_from_slice(&text);
+    unit[..4].copy_from_slice(&u32::try_from(text.len()).ok()?.to_le_bytes());
+    seal(&mut unit);
+    Some(unit)
+}
+
+/// Who created the file; none if the unit was never written or is damaged.
+pub(crate) fn decode_provenance(unit: &[u8]) -> Option<FileProvenance> {
+    let text = unit.get(4..UNIT - 4)?.get(..short(unit, 0) as usize).filter(|_| is_sealed(unit))?;
+    serde_json::from_slice(text).ok()
+}
+
 /// The description of the objects, in JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ObjectFileMetadata {
@@ -294,6 +313,20 @@ mod tests {
             assert!(MetaSlot::decode(&flipped).is_err(), "bit {bit}");
         }
         assert_eq!(MetaSlot::decode(&[0; UNIT]), Err(SlotError::Empty));
+    }
+
+    #[test]
+    fn a_damaged_or_missing_provenance_is_none() {
+        let written = FileProvenance { program: "md".into(), version: "0.1.0".into(), ranks: 4, time: 7 };
+        let unit = encode_provenance(&written).unwrap();
+        assert_eq!(decode_provenance(&unit), Some(written.clone()));
+        for at in 0..UNIT {
+            let mut damaged = unit;
+            damaged[at] ^= 1;
+            assert_eq!(decode_provenance(&damaged), None, "byte {at}");
+        }
+        assert_eq!((decode_provenance(&[0; UNIT]), decode_provenance(&unit[..100])), (None, None));
+        assert_eq!(encode_provenance(&FileProvenance { program: "p".repeat(UNIT), ..written }), None);
     }
 
     #[test]

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aqueduct_comm::{PooledComm, Traffic};
 use aqueduct_file::{File, Mode, WriterLock};
 
-use super::meta_file::{CommitState, MetaSlot};
+use super::meta_file::{CommitState, MetaSlot, PROVENANCE, UNIT, decode_provenance};
 use super::scope::ObjectScope;
 use super::view::ObjectView;
+use crate::FileProvenance;
 use crate::error::{Error, Kind, Result, agree};
 use crate::schema::{ByteOrder, Schema};
 
@@ -30,7 +31,10 @@ pub(crate) struct OpenObjectFile {
     pub(crate) mode: Mode,
     pub(crate) schema: Arc<Schema>,
     pub(crate) order: ByteOrder,
+    /// The file has checksums.
     pub(crate) checksums: bool,
+    /// Reads compare them.
+    pub(crate) compares: bool,
     /// The lock against other writers; on rank 0.
     pub(super) writer_lock: Option<WriterLock>,
     pub(super) changes: Mutex<UncommittedChanges>,
@@ -130,7 +134,14 @@ impl OpenObjectFile {
 
     /// True if reads compare checksums: not in a file that is being written.
     pub(crate) fn verifies(&self) -> bool {
-        self.checksums && self.meta.is_some() && !self.mode.is_write()
+        self.checksums && self.compares && self.meta.is_some() && !self.mode.is_write()
+    }
+
+    /// Who created the file; none if it does not say.
+    pub(crate) fn written_by(&self) -> Option<FileProvenance> {
+        let mut unit = [0; UNIT];
+        self.meta.as_ref()?.at(PROVENANCE).read(&mut unit).ok()?;
+        decode_provenance(&unit)
     }
 
     /// Records objects that were written.

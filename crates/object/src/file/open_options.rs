@@ -9,13 +9,14 @@ use aqueduct_file::{self as file, File, Mode, OpenOptions, WriterLock};
 use super::ObjectFile;
 use super::index_list::delete_indices;
 use super::meta_file::{
-    CommitState, DESCRIPTION, MetaArea, MetaSlot, ObjectFileMetadata, SlotError, UNIT, VERSION,
+    CommitState, DESCRIPTION, MetaArea, MetaSlot, ObjectFileMetadata, PROVENANCE, SlotError, UNIT, VERSION,
+    encode_provenance,
 };
 use super::open_file::{OpenObjectFile, UncommittedChanges};
-use crate::Object;
 use crate::error::{Error, Kind, Result, agree, from_root, wrong_type};
 use crate::object::cast;
 use crate::schema::{ByteOrder, Migration, Schema, SchemaMismatch, Type};
+use crate::{FileProvenance, Object};
 
 /// Options for opening an object file; the same on all ranks.
 ///
@@ -63,7 +64,7 @@ impl ObjectOpenOptions {
         self
     }
 
-    /// Stores no checksums in a new file, and does not compare those of an existing one.
+    /// Stores no checksums in a new file. Reads do not compare those of an existing one; changes of it are still stored with checksums.
     #[must_use]
     pub fn unchecked(mut self) -> Self {
         self.checksums = false;
@@ -155,7 +156,8 @@ impl ObjectOpenOptions {
             mode: self.mode(),
             schema,
             order,
-            checksums: checksums && self.checksums && !self.raw,
+            checksums: checksums && !self.raw,
+            compares: self.checksums,
             writer_lock: claim,
             changes: Mutex::new(changes),
         };
@@ -254,6 +256,9 @@ impl ObjectOpenOptions {
         let slot = new_slot(CommitState::Changing, &description);
         let meta = OpenOptions::new().read(true).write(true).create(true).open(own, meta_name(name))?;
         let claim = lock_meta("open", name, shown)?;
+        if let Some(unit) = encode_provenance(&FileProvenance::now(own)) {
+            meta.at(PROVENANCE).write(&unit)?;
+        }
         meta.at(DESCRIPTION).write(&description)?;
         meta.at(slot.place()).write(&slot.encode())?;
         meta.sync()?;
