@@ -8,8 +8,7 @@ use aqueduct_comm::agreement::from_root;
 use aqueduct_file::{File, OpenOptions};
 
 use super::meta_file::{
-    BLOCK, ChecksumUnits, CommitState, DESCRIPTION, IndexEntry, MetaArea, MetaSlot, ObjectFileMetadata,
-    PROVENANCE, UNIT,
+    BLOCK, ChecksumUnits, CommitState, DESCRIPTION, IndexEntry, MetaArea, MetaSlot, ObjectFileMetadata, UNIT,
 };
 use super::open_options::{lock_meta, meta_name, new_slot, read_description, read_slot};
 use crate::Object;
@@ -120,8 +119,6 @@ fn repair_on_root(own: &Comm, name: &OsStr, shown: &str, schema: Option<&Schema>
             (slot, description, (described, schema.clone()))
         }
     };
-    let mut provenance = [0; UNIT];
-    let has_provenance = meta.at(PROVENANCE).read(&mut provenance)?.bytes() == UNIT as u64;
     let length = data.size()?;
     let found = recover_objects(&data, &schema, described.byte_order, &old, length)?;
     let mut slot = MetaSlot {
@@ -134,9 +131,6 @@ fn repair_on_root(own: &Comm, name: &OsStr, shown: &str, schema: Option<&Schema>
     meta.set_size(0)?;
     data.set_size(found.length)?;
     meta.at(DESCRIPTION).write(&description)?;
-    if has_provenance {
-        meta.at(PROVENANCE).write(&provenance)?;
-    }
     if described.checksums {
         write_sums(&data, &meta, &mut slot)?;
     }
