@@ -10,13 +10,17 @@ mod file_view;
 mod hint_exchange;
 mod open_options;
 mod pfs;
+mod prefetched_read;
+pub mod prefetcher;
 mod request;
 mod scope;
+mod step_predictor;
 
 pub use file::{File, Whence};
 pub use open_options::{
     OpenOptions, check_name, check_unclaimed, claim, delete, discard, path, prefix_kind, read,
 };
 pub use pfs::{Pfs, PfsMode};
+pub use prefetcher::PrefetchStats;
 pub use request::{Count, Request, wait_all, wait_any, wait_some};
 pub use scope::Scope;

@@ -161,6 +161,8 @@ pub struct Hints {
     /// Memory of each rank that writes are copied into (`aqueduct_buffer`: `256MiB`, or `25%` of what is free), with a folder for what does
     /// not fit (`aqueduct_spill`) and a limit for it (`aqueduct_spill_size`); none = not buffered.
     pub buffered: Option<BufferOptions>,
+    /// Memory for reading ahead in a file that is only read (`aqueduct_prefetch`); 0 = nothing is read ahead.
+    pub prefetch: u64,
 }
 
 impl Default for Hints {
@@ -182,6 +184,7 @@ impl Default for Hints {
             coherent: None,
             strategy: None,
             buffered: None,
+            prefetch: 0,
         }
     }
 }
@@ -234,6 +237,8 @@ impl Hints {
         hints.coherent = info.get("aqueduct_coherent").and_then(flag);
         hints.strategy = info.get("aqueduct_strategy").and_then(Strategy::parse);
         hints.buffered = buffered(info);
+        let prefetch = info.get("aqueduct_prefetch").and_then(|text| text.parse().ok());
+        hints.prefetch = prefetch.map_or(0, |ByteSize(bytes)| bytes);
         hints
     }
 
@@ -279,6 +284,7 @@ impl Hints {
             ("striping_unit", self.stripe.map(|bytes| bytes.to_string())),
             ("aqueduct_coherent", self.coherent.map(|coherent| coherent.to_string())),
             ("aqueduct_strategy", self.strategy.map(|strategy| strategy.name().to_owned())),
+            ("aqueduct_prefetch", (self.prefetch > 0).then(|| self.prefetch.to_string())),
         ];
         let buffered = self.buffered.as_ref();
         let spill = buffered.and_then(|buffered| buffered.spill.as_ref());
@@ -302,7 +308,7 @@ impl Hints {
 /// Known hints: key, the form of a value, and whether a text is one.
 type KnownHint = (&'static str, &'static str, fn(&str) -> bool);
 
-const KNOWN: [KnownHint; 21] = {
+const KNOWN: [KnownHint; 22] = {
     const TOGGLE: &str = "enable, disable or automatic";
     const SIZE: &str = "a size above 0 such as 65536 or 16MiB";
     const FLAG: &str = "true or false";
@@ -338,6 +344,7 @@ const KNOWN: [KnownHint; 21] = {
             Strategy::parse(text).is_some()
         }),
         ("aqueduct_buffer", Capacity::FORMS, |text| text.parse::<Capacity>().is_ok()),
+        ("aqueduct_prefetch", "a size such as 64MiB, or 0", |text| text.parse::<ByteSize>().is_ok()),
         ("aqueduct_spill_size", "a size such as 1GiB", |text| text.parse::<ByteSize>().is_ok()),
         any("aqueduct_spill"),
         any("access_style"),
@@ -396,6 +403,7 @@ mod tests {
             ("aqueduct_coherent", "false"),
             ("aqueduct_buffer", "256MiB"),
             ("aqueduct_spill", "scratch"),
+            ("aqueduct_prefetch", "1MiB"),
             ("aqueduct_spill_size", "1GiB"),
         ]);
         let hints = Hints::parse(&info);

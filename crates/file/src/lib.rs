@@ -119,9 +119,11 @@ pub use error::{Class, Error, Kind, Result};
 pub use handle::access::{self, Access, CollectiveAccess, Etypes, Split};
 #[cfg(feature = "ndarray")]
 pub use handle::array_access::{ArrayAccess, CollectiveArrayAccess};
+#[doc(hidden)]
+pub use handle::prefetcher;
 pub use handle::{
-    Count, File, OpenOptions, Pfs, PfsMode, Request, Scope, Whence, check_name, check_unclaimed, claim,
-    delete, discard, path, prefix_kind, read, wait_all, wait_any, wait_some,
+    Count, File, OpenOptions, Pfs, PfsMode, PrefetchStats, Request, Scope, Whence, check_name,
+    check_unclaimed, claim, delete, discard, path, prefix_kind, read, wait_all, wait_any, wait_some,
 };
 pub use hints::{BufferOptions, Capacity, Hints, Info, Strategy, Toggle};
 #[cfg(feature = "ndarray")]

@@ -9,6 +9,9 @@ use aqueduct_file::{self as file, Counters, File, Info, Mode, WriterLock};
 
 use crate::error::{Error, Kind, Result, agree, agree_with_max};
 
+/// Memory for reading ahead in files that are only read, unless a hint has another size.
+const PREFETCH: (&str, &str) = ("aqueduct_prefetch", "64MiB");
+
 /// How a file is created or opened, whatever its format.
 #[derive(Clone, Debug)]
 pub(crate) struct FormatOpenOptions {
@@ -82,7 +85,8 @@ impl FormatOpenOptions {
                 return Err(error);
             }
         };
-        match file::OpenOptions::from(mode).hints(&self.info).open(comm, name) {
+        let info = if self.writable { self.info.clone() } else { info_of_reader(&self.info) };
+        match file::OpenOptions::from(mode).hints(&info).open(comm, name) {
             Ok(file) => Ok(self.opened(line, name, file, claim)),
             Err(error) => {
                 line.release();
@@ -106,6 +110,16 @@ impl FormatOpenOptions {
             durable: self.durable,
         }
     }
+}
+
+/// The hints of a file that is only read: neither the program nor the site need say how much is read ahead.
+fn info_of_reader(info: &Info) -> Info {
+    let (key, size) = PREFETCH;
+    let mut info = info.clone();
+    if info.get(key).is_none() && Info::from_env().get(key).is_none() {
+        info.set(key, size);
+    }
+    info
 }
 
 /// Deletes a file that is to be replaced, unless somebody writes it.
@@ -162,7 +176,7 @@ impl FormatFile {
 
     /// Opens a file that is only read again, so that a file system with close-to-open consistency shows what was written before. Collective.
     pub(crate) fn reopen(&mut self) -> Result<()> {
-        let options = file::OpenOptions::from(Mode::read_only()).hints(&self.info);
+        let options = file::OpenOptions::from(Mode::read_only()).hints(&info_of_reader(&self.info));
         let file = options.open(&self.comm, &self.path)?;
         self.counters_before = self.counters_before + self.file.counters();
         std::mem::replace(&mut self.file, file).close()

@@ -2,8 +2,6 @@
 
 mod objects;
 mod open;
-mod prefetcher;
-mod step_predictor;
 mod values;
 
 use std::ops::Range;
@@ -11,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::Comm;
 use aqueduct_file::layout::Layout;
+use aqueduct_file::prefetcher::Prefetcher;
 use aqueduct_file::{File, View};
 use aqueduct_object::FileProvenance;
 
@@ -18,10 +17,22 @@ use crate::declare::stream_info::StreamInfo;
 use crate::error::{Error, Kind, Result};
 use crate::steps_file::checksum_matches;
 use crate::steps_format::{ABSENT, StepRecord, StepsHeader};
-use prefetcher::{Prefetcher, ValueLocation};
 
+pub use aqueduct_file::PrefetchStats;
 pub use objects::StepObjects;
-pub use prefetcher::PrefetchStats;
+
+/// The default limit of the memory for reading ahead.
+const PREFETCH_CAP: u64 = 64 << 20;
+
+/// The values of a read: the stream, and a box with a part of it (its start and shape); all values if there is none.
+type PartKey = (usize, Option<(usize, Vec<u64>, Vec<u64>)>);
+
+/// The place of values.
+#[derive(Clone, Debug)]
+struct ValueLocation {
+    view: View,
+    bytes: u64,
+}
 
 /// A stream file that is open for reading: a snapshot of the time when it was opened, or last [refreshed](Self::refresh).
 ///
@@ -64,7 +75,7 @@ pub struct Reader {
     checked: bool,
     verified: Mutex<Vec<bool>>,
     /// Values that are read ahead.
-    prefetcher: Mutex<Prefetcher>,
+    prefetcher: Mutex<Prefetcher<PartKey>>,
 }
 
 /// The stored data of a complete step.
@@ -267,7 +278,7 @@ impl Reader {
         Ok(())
     }
 
-    fn lock_prefetcher(&self) -> MutexGuard<'_, Prefetcher> {
+    fn lock_prefetcher(&self) -> MutexGuard<'_, Prefetcher<PartKey>> {
         self.prefetcher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

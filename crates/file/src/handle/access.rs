@@ -107,6 +107,18 @@ impl<'f> Access<'f> {
     #[doc(alias = "MPI_File_read_shared")]
     pub fn read<'d>(self, data: impl Into<Sink<'d>>) -> Result<Count> {
         let mut data = data.into();
+        if let Some(prefetcher) = self.file.prefetcher_of(self.position)
+            && data.as_contiguous().is_some()
+        {
+            return self.read_prefetched(prefetcher, &mut data);
+        }
+        self.read_unprefetched(data)
+    }
+
+    /// As [`read`](Self::read), but never ahead: for layers that know which reads are not one of a sequence.
+    #[doc(hidden)]
+    pub fn read_unprefetched<'d>(self, data: impl Into<Sink<'d>>) -> Result<Count> {
+        let mut data = data.into();
         if let Some(bytes) = data.as_contiguous()
             && let Some(run) = self.plain_run(TransferDirection::Read, bytes.len() as u64)?
         {
@@ -201,10 +213,24 @@ impl<'f> Access<'f> {
     }
 
     fn resolve(self, direction: TransferDirection, bytes: u64) -> Result<ResolvedAccess> {
+        self.resolve_with_start(direction, bytes).map(|(resolved, _)| resolved)
+    }
+
+    /// The access, and the etype at which it begins.
+    pub(super) fn resolve_with_start(
+        self,
+        direction: TransferDirection,
+        bytes: u64,
+    ) -> Result<(ResolvedAccess, u64)> {
         let (view, etypes) = self.file.check(self.position, self.view, direction, bytes)?;
         let start = self.start(direction, etypes)?;
         let first = self.file.first_byte(direction, &view, start, etypes)?;
-        Ok(ResolvedAccess { view, first })
+        Ok((ResolvedAccess { view, first }, start))
+    }
+
+    /// The view that comes with the access.
+    pub(super) fn own_view(self) -> Option<&'f View> {
+        self.view
     }
 }
 

@@ -11,6 +11,8 @@ use aqueduct_device::{LockKind, LockScope};
 use aqueduct_report::is_enabled;
 
 use super::open_options::{self, OpenOptions};
+use super::prefetched_read::{ReadKind, prefetcher_for};
+use super::prefetcher::Prefetcher;
 use crate::context::counters::Counters;
 use crate::context::mode::Mode;
 use crate::context::report::CounterReport;
@@ -51,6 +53,8 @@ pub struct File {
     pub(crate) independent_thread: BackgroundQueue,
     pub(crate) collective_thread: BackgroundQueue,
     pub(crate) split: Arc<AtomicBool>,
+    /// Reads ahead, if the file is opened for that.
+    pub(super) prefetcher: Option<Mutex<Prefetcher<ReadKind>>>,
     /// Dropped last: the threads above write to its buffer.
     pub(crate) drain_thread: Option<DrainThread>,
 }
@@ -111,6 +115,7 @@ impl File {
         let state = ViewState { view: Arc::new(View::default()), pointer: start };
         open_file.set_plain_view(&state.view);
         Self {
+            prefetcher: prefetcher_for(&open_file.context),
             engine: open_file,
             path,
             state: Mutex::new(state),
@@ -417,6 +422,7 @@ impl File {
 
     /// Waits until all non-blocking operations of this rank are done.
     pub(crate) fn wait_idle(&self) {
+        self.drop_prefetched();
         self.independent_thread.drain();
         self.collective_thread.drain();
     }

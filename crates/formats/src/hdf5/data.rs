@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod chunk_lookup;
+pub(crate) mod chunk_prefetch;
 pub(crate) mod fill_write;
 pub(crate) mod filtered_write;
 pub(crate) mod packed_chunk;

@@ -7,10 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use aqueduct_comm::Op;
 use aqueduct_comm::agreement::from_root;
 use aqueduct_file::Counters;
+use aqueduct_file::prefetcher::Prefetcher;
 use aqueduct_object::{Object, decode, encode};
 
 use super::completion_attribute::CompletionState;
 use super::data::chunk_lookup::MovedChunks;
+use super::data::chunk_prefetch::ChunkSelection;
 use super::filters::chunk_decode::decode_chunk;
 use super::metadata::metadata_store::{MetadataStore, NewAddresses};
 use super::model::chunk_table::StoredChunk;
@@ -62,6 +64,8 @@ pub struct Hdf5File {
     pub(super) new_chunks: Mutex<NewChunks>,
     /// Datasets of whose chunks only rank 0 knows all places.
     pub(super) moved_chunks: Mutex<MovedChunks>,
+    /// Reads chunks with filters ahead.
+    pub(super) chunk_prefetcher: Mutex<Prefetcher<ChunkSelection>>,
     /// How many datasets have chunks with filters.
     pub(super) filtered_datasets: usize,
     /// Whether the file has metadata.

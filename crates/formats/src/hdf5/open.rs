@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use aqueduct_comm::Comm;
 use aqueduct_file::File;
+use aqueduct_file::prefetcher::Prefetcher;
 
 use super::file::{Hdf5File, initial_completion};
 use super::metadata::metadata_store::{MetadataStore, NewAddresses};
@@ -194,7 +195,7 @@ struct LoadedFile {
 
 impl ReadAt for File {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<u64> {
-        Ok(self.at(offset).read(bytes)?.bytes())
+        Ok(self.at(offset).read_unprefetched(bytes)?.bytes())
     }
 }
 
@@ -218,6 +219,7 @@ fn load_on_root(core: &FormatFile) -> Result<LoadedFile> {
 
 fn assemble(core: FormatFile, tree: ObjectTree) -> Hdf5File {
     Hdf5File {
+        chunk_prefetcher: Mutex::new(Prefetcher::new(core.file.prefetch_cap())),
         core,
         reserve: false,
         tree,

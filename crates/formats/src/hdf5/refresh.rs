@@ -59,6 +59,7 @@ impl Hdf5File {
         let Some((tree, links)) = found else { return Ok(0) };
         self.check_is_same_file(&tree)?;
         self.core.reopen()?;
+        self.reset_chunk_prefetcher();
         Ok(self.replace_metadata(tree, links))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use aqueduct_file::Counters;
+use aqueduct_file::{Counters, PrefetchStats};
 
 use super::header::{DimensionId, NetcdfHeader, Variable, VariableId};
 use super::layout_planner::ReservedSpace;
@@ -66,6 +66,12 @@ impl NetcdfFile {
     /// What this rank has done to the file since it was opened.
     pub fn counters(&self) -> Counters {
         self.core.counters()
+    }
+
+    /// Statistics of reading ahead: independent reads of a file that is only read, of the same part of consecutive records for example. The
+    /// hint `aqueduct_prefetch` is the limit of the memory; 0 disables it.
+    pub fn prefetch_stats(&self) -> PrefetchStats {
+        self.core.file.prefetch_stats()
     }
 
     /// The variable of this name.

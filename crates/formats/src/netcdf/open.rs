@@ -280,7 +280,7 @@ fn read_raw_header(file: &File, shown: &str) -> Result<RawHeader> {
     let mut wanted = FIRST_LOOK.min(length);
     loop {
         let mut bytes = vec![0; wanted as usize];
-        let count = file.at(0).read(&mut bytes)?.bytes();
+        let count = file.at(0).read_unprefetched(&mut bytes)?.bytes();
         bytes.truncate(count as usize);
         if bytes.starts_with(&BEING_REPLACED)
             && let Some((bytes, length)) = find_interrupted_swap(file, LONGEST)?

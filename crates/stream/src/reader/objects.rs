@@ -5,8 +5,7 @@ use std::ops::Range;
 use aqueduct_file::View;
 use aqueduct_object::{Object, SchemaDecoder};
 
-use super::prefetcher::ValueLocation;
-use super::{Reader, StoredStep, byte};
+use super::{Reader, StoredStep, ValueLocation, byte};
 use crate::declare::stream_info::StreamInfo;
 use crate::error::{Error, Kind, Result};
 

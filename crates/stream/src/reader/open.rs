@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::{Comm, Op};
+use aqueduct_file::prefetcher::Prefetcher;
 use aqueduct_file::{self as file, File};
 
-use super::{IncompleteStep, Reader, StoredStep};
+use super::{IncompleteStep, PREFETCH_CAP, Reader, StoredStep};
 use crate::declare::stream_info::StreamInfo;
 use crate::error::{Error, Kind, Result, agree};
 use crate::steps_file::{
@@ -40,7 +41,7 @@ impl Reader {
             finished: false,
             checked: true,
             verified: Mutex::default(),
-            prefetcher: Mutex::default(),
+            prefetcher: Mutex::new(Prefetcher::new(PREFETCH_CAP)),
         };
         reader.add_records(&steps, 0)?;
         steps.close()?;

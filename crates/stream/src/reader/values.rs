@@ -1,11 +1,11 @@
 //! The values of a stream in a step: typed, or as bytes of the kind that the stream stores.
 
+use aqueduct_file::View;
 use aqueduct_file::hyperslab::Hyperslab;
 use aqueduct_file::layout::Layout;
-use aqueduct_file::{File, View};
+use aqueduct_file::prefetcher::{PrefetchedValues, SequenceRead};
 
-use super::prefetcher::{self, ValueLocation};
-use super::{Reader, StoredStep, byte};
+use super::{PartKey, Reader, StoredStep, ValueLocation, byte};
 use crate::declare::box_layout::box_layout;
 use crate::error::{Kind, Result};
 use crate::value::{StreamValue, ValueKind};
@@ -126,7 +126,7 @@ impl Reader {
 
 /// A read: which values of a step, and where they are in any step.
 struct ValueRead<F> {
-    kind: prefetcher::Kind,
+    kind: PartKey,
     find: F,
 }
 
@@ -159,17 +159,22 @@ impl<F: Fn(&StoredStep) -> Result<ValueLocation>> ValueRead<F> {
         bytes: &mut [u8],
     ) -> Result<()> {
         let Self { kind, find } = self;
-        let early = reader.lock_prefetcher().take(kind, stored.record);
+        let read = SequenceRead { kind: kind.clone(), place: stored.record as u64, unit: 1 };
+        let early = reader.lock_prefetcher().take(&read);
+        let early = early.and_then(PrefetchedValues::wait);
         match early.filter(|early| early.len() == bytes.len()) {
             Some(early) => bytes.copy_from_slice(&early),
             None => reader.read_now(want, stored, bytes)?,
         }
         let whole = kind.1.is_none().then_some((kind.0, &*bytes));
         reader.check(stored, whole)?;
-        let next =
-            |record: usize| find(reader.stored_steps.iter().find(|stored| stored.record == record)?).ok();
-        let data: &File = &reader.data;
-        reader.lock_prefetcher().request_next(data, kind, stored.record, next);
+        let next = |record: u64| {
+            let stored = reader.stored_steps.iter().find(|stored| stored.record as u64 == record)?;
+            find(stored).ok().map(|ValueLocation { view, bytes }| (bytes, view))
+        };
+        reader.lock_prefetcher().request_next(&reader.comm, &read, next, |view, memory| {
+            reader.data.with_view(&view).start_read(memory)
+        });
         Ok(())
     }
 }

@@ -156,7 +156,7 @@ impl Hdf5File {
         if !self.moved_chunks().is_empty() {
             let mut wanted = BTreeSet::new();
             for get in gets.iter().filter(|get| !self.knows_chunks(get.number)) {
-                let Some(block) = &get.unlocated else { continue };
+                let Some(block) = &get.chunked else { continue };
                 // An error is found again below, after the collective calls.
                 let numbers = chunk_numbers(get.dataset, block).unwrap_or_default();
                 wanted.extend(numbers.into_iter().map(|number| (get.number as u64, number)));
@@ -168,7 +168,7 @@ impl Hdf5File {
 
     /// Finds the chunks of reads of this rank alone, those that only rank 0 knows in the metadata of the file.
     pub(super) fn locate_reads_alone(&self, gets: &mut [QueuedRead<'_>]) -> Result<()> {
-        let is_unknown = |get: &&QueuedRead<'_>| get.unlocated.is_some() && !self.knows_chunks(get.number);
+        let is_unknown = |get: &&QueuedRead<'_>| get.chunked.is_some() && !self.knows_chunks(get.number);
         let unknown: Vec<usize> = gets.iter().filter(is_unknown).map(|get| get.number).collect();
         let mut moved = self.moved_chunks();
         if let Some(number) = unknown.iter().find(|number| moved.uncommitted.contains(number)) {
@@ -191,11 +191,11 @@ impl Hdf5File {
 
     /// Gives a read the places of its chunks.
     fn locate(&self, get: &mut QueuedRead<'_>, found: &ChunksByDataset) -> Result<()> {
-        let Some(block) = get.unlocated.take() else { return Ok(()) };
+        let Some(block) = &get.chunked else { return Ok(()) };
         let places = if self.knows_chunks(get.number) {
-            map_storage(get.dataset, &block, self.new_chunks().chunks.get(&get.number))
+            map_storage(get.dataset, block, self.new_chunks().chunks.get(&get.number))
         } else {
-            map_storage(get.dataset, &block, found.get(&get.number))
+            map_storage(get.dataset, block, found.get(&get.number))
         };
         let (path, _) = &self.datasets[get.number];
         let bad = |what| self.core.error(Kind::BadArgument, "read", format!("dataset {path:?}: {what}"));

@@ -1,5 +1,7 @@
 //! Chunks that are decoded before their elements are known: each rank reads and decodes those that it needs.
 
+use std::time::{Duration, Instant};
+
 use aqueduct_file::File;
 
 use crate::error::{Kind, Result};
@@ -67,16 +69,26 @@ fn copy_steps(
         .try_for_each(|at| copy_steps(rest, from + at * from_step, to + at * to_step, run, source, target))
 }
 
-/// Reads and decodes chunks, and copies their elements to `memory`.
+/// The bytes of chunks in the file.
+pub(crate) fn packed_bytes(packed: &[PackedChunk]) -> u64 {
+    let sizes = packed.iter().filter_map(|chunk| chunk.stored).map(|stored| stored.size);
+    sizes.fold(0, u64::saturating_add)
+}
+
+/// Reads and decodes chunks, and copies their elements to `memory`; how long reading took. `early` has the bytes of all chunks in the order
+/// of the file if they were read before.
 pub(crate) fn unpack(
     core: &FormatFile,
     dataset: &Dataset,
     packed: &[PackedChunk],
+    early: Option<&[u8]>,
     memory: &mut [u8],
-) -> Result<()> {
+) -> Result<Duration> {
+    let mut took = Duration::ZERO;
     if packed.is_empty() {
-        return Ok(());
+        return Ok(took);
     }
+    let mut early = early.filter(|early| early.len() as u64 == packed_bytes(packed));
     let length = core.file.size()?;
     let mut order: Vec<&PackedChunk> = packed.iter().collect();
     order.sort_by_key(|chunk| chunk.stored.map(|stored| stored.address));
@@ -97,17 +109,30 @@ pub(crate) fn unpack(
                 "",
             ));
         }
-        bytes.resize((end - stored.address) as usize, 0);
-        read_exactly(core, stored.address, &mut bytes)?;
+        let size = (end - stored.address) as usize;
+        let run: &[u8] = match &mut early {
+            Some(rest) => {
+                let (run, others) = rest.split_at(size);
+                *rest = others;
+                run
+            }
+            None => {
+                bytes.resize(size, 0);
+                let began = Instant::now();
+                read_exactly(core, stored.address, &mut bytes)?;
+                took += began.elapsed();
+                &bytes
+            }
+        };
         for chunk in &rest[..count] {
             let Some(part) = chunk.stored else { continue };
             let start = (part.address - stored.address) as usize;
-            let part_bytes = &bytes[start..start + part.size as usize];
+            let part_bytes = &run[start..start + part.size as usize];
             decode_one(core, dataset, chunk, part, part_bytes, memory)?;
         }
         rest = &rest[count..];
     }
-    Ok(())
+    Ok(took)
 }
 
 /// How many chunks follow each other in the file, and where they end.
@@ -161,6 +186,6 @@ fn copy_out(core: &FormatFile, chunk: &PackedChunk, bytes: &[u8], memory: &mut [
 fn read_exactly(core: &FormatFile, offset: u64, bytes: &mut [u8]) -> Result<()> {
     let file: &File = &core.file;
     let wanted = bytes.len() as u64;
-    let count = file.at(offset).read(bytes)?.bytes();
+    let count = file.at(offset).read_unprefetched(bytes)?.bytes();
     if count == wanted { Ok(()) } else { Err(core.truncated_error(wanted, count, "")) }
 }

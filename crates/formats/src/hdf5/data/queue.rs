@@ -291,8 +291,8 @@ impl<'q> Hdf5Queue<'q> {
         let number = id.0;
         let get = cut.and_then(|((block, places), bytes)| {
             let (_, dataset, _) = self.file.dataset_by_id("read", id)?;
-            let unlocated = Some(block).filter(|_| matches!(dataset.storage, Storage::ChunkTable(_)));
-            Ok(QueuedRead { places, unlocated, number, bytes, dataset, values })
+            let chunked = Some(block).filter(|_| matches!(dataset.storage, Storage::ChunkTable(_)));
+            Ok(QueuedRead { places, chunked, number, bytes, dataset, values })
         });
         match get {
             Ok(get) if get.bytes > 0 => self.gets.push(get),
@@ -356,7 +356,7 @@ impl<'q> Hdf5Queue<'q> {
         let filtered = self.encode_filtered()?;
         let planned = self.plan().and_then(|(puts, gets)| Ok((puts, gets, self.items()?)));
         let (lowest, undone) = self.find_overwritten();
-        let unlocated = self.gets.iter().any(|get| get.unlocated.is_some());
+        let unlocated = self.gets.iter().any(|get| get.chunked.is_some());
         let numbers =
             [(!self.puts.is_empty()).into(), (!self.gets.is_empty()).into(), undone.into(), unlocated.into()];
         let ((puts, gets, items), [any_puts, any_gets, undone, unlocated]) =

@@ -16,7 +16,7 @@ use crate::selection::ResolvedSelection;
 pub(crate) struct QueuedRead<'q> {
     pub(crate) places: StorageMap,
     /// What is read of chunks with filters, whose places are looked up when the reads are done.
-    pub(crate) unlocated: Option<ResolvedSelection>,
+    pub(crate) chunked: Option<ResolvedSelection>,
     /// The number of the dataset.
     pub(crate) number: usize,
     pub(crate) bytes: usize,
@@ -81,6 +81,8 @@ pub(crate) fn scatter(
     for get in gets {
         let own = item..item + get.places.regions.len();
         item = own.end;
+        let sequence = container.chunk_sequence(get);
+        let early = sequence.as_ref().and_then(|read| container.take_chunks(read));
         let mut decoded = Vec::new();
         let memory = match get.values.memory() {
             Some(memory) => memory,
@@ -100,10 +102,13 @@ pub(crate) fn scatter(
         for gap in &get.places.gaps {
             fill(gap, &get.dataset.fill, memory);
         }
-        unpack(&container.core, get.dataset, &get.places.packed, memory)?;
+        let took = unpack(&container.core, get.dataset, &get.places.packed, early.as_deref(), memory)?;
         convert_elements(&get.dataset.conversions, get.dataset.datatype.size() as usize, memory);
         if !decoded.is_empty() {
             get.values.take(&decoded).map_err(bad)?;
+        }
+        if let Some(read) = &sequence {
+            container.prefetch_chunks(get, read, early.is_none().then_some(took));
         }
     }
     Ok(())

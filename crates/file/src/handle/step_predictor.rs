@@ -6,7 +6,7 @@ use std::hash::Hash;
 /// The reads of one kind: the last place, and the distance from the one before.
 #[derive(Clone, Copy, Debug)]
 struct ReadTrace {
-    last: usize,
+    last: u64,
     stride: Option<i64>,
 }
 
@@ -29,18 +29,25 @@ impl<K: Clone + Eq + Hash> StepPredictor<K> {
     /// Records a read of this kind at a place; returns the places that are expected next, nearest first, if the
     /// sequence continues.
     ///
-    /// The first distance is taken as a sequence only if it is 1; any other has to be repeated.
-    pub(super) fn predict_after(&mut self, kind: &K, place: usize) -> impl Iterator<Item = usize> + use<K> {
+    /// The first distance is taken as a sequence only if it is that of adjacent places, `unit`; any other has to be repeated.
+    pub(super) fn predict_after(
+        &mut self,
+        kind: &K,
+        place: u64,
+        unit: u64,
+    ) -> impl Iterator<Item = u64> + use<K> {
         let before = self.traces.get(kind).copied();
-        let stride = before.map(|before| place as i64 - before.last as i64).filter(|stride| *stride != 0);
+        let stride = before
+            .map(|before| (place as i64).wrapping_sub(before.last as i64))
+            .filter(|stride| *stride != 0);
         if before.is_none() && self.traces.len() >= MOST {
             self.traces.clear();
         }
         self.traces.insert(kind.clone(), ReadTrace { last: place, stride });
         let repeated = before.is_some_and(|before| before.stride == stride);
-        let walks = stride.filter(|stride| repeated || stride.abs() == 1);
+        let walks = stride.filter(|stride| repeated || stride.unsigned_abs() == unit);
         std::iter::successors(walks.map(|stride| (place, stride)), |(place, stride)| {
-            Some((place.checked_add_signed(*stride as isize)?, *stride))
+            Some((place.checked_add_signed(*stride)?, *stride))
         })
         .skip(1)
         .map(|(place, _)| place)
@@ -51,12 +58,12 @@ impl<K: Clone + Eq + Hash> StepPredictor<K> {
 mod tests {
     use super::*;
 
-    const NOWHERE: [usize; 0] = [];
+    const NOWHERE: [u64; 0] = [];
 
-    fn visit(walk: &mut StepPredictor<&'static str>, kind: &'static str, places: &[usize]) -> Vec<usize> {
+    fn visit(walk: &mut StepPredictor<&'static str>, kind: &'static str, places: &[u64]) -> Vec<u64> {
         let mut next = Vec::new();
         for place in places {
-            next = walk.predict_after(&kind, *place).take(3).collect();
+            next = walk.predict_after(&kind, *place, 1).take(3).collect();
         }
         next
     }
