@@ -65,6 +65,15 @@ fn scalars(problem: &WaveProblem, plan: &SamplingPlan) -> Vec<(String, ScalarVal
     scalars
 }
 
+/// The numbers as bytes on rank 0, which writes them; nothing on the others.
+fn values_of_root(world: &Comm, scalars: &[(String, ScalarValue)]) -> Vec<Vec<u8>> {
+    let bytes = |(_, value): &(String, ScalarValue)| match value {
+        ScalarValue::Long(value) => value.to_ne_bytes().to_vec(),
+        ScalarValue::Float(value) => value.to_ne_bytes().to_vec(),
+    };
+    if world.rank() == 0 { scalars.iter().map(bytes).collect() } else { Vec::new() }
+}
+
 /// Creates the file of a run with the numbers of its input, for [`open_target`]; replaces one that exists. Collective.
 pub fn create_file(world: &Comm, problem: &WaveProblem, plan: &SamplingPlan) -> Result<()> {
     let format = OutputFormat::of(&plan.name);
@@ -95,13 +104,9 @@ fn create_hdf5(world: &Comm, problem: &WaveProblem, plan: &SamplingPlan) -> Resu
         };
         scalars.iter().map(define).collect::<FormatOutcome<Vec<_>>>()
     })?;
+    let values = values_of_root(world, &scalars);
     let mut queue = file.queue();
-    for (id, (_, value)) in ids.iter().zip(&scalars).filter(|_| world.rank() == 0) {
-        match value {
-            ScalarValue::Long(value) => queue.put(*id, one(), std::slice::from_ref(value)),
-            ScalarValue::Float(value) => queue.put(*id, one(), std::slice::from_ref(value)),
-        };
-    }
+    ids.iter().zip(&values).for_each(|(id, value)| _ = queue.put_bytes(*id, one(), value));
     queue.run_all()?;
     if plan.copy_mask {
         copy_mask(&mut file, world.rank() == 0, &problem.sensor, &problem.block)?;
@@ -130,13 +135,9 @@ fn create_netcdf(world: &Comm, problem: &WaveProblem, plan: &SamplingPlan) -> Re
         };
         scalars.iter().map(define).collect::<FormatOutcome<Vec<_>>>()
     })?;
+    let values = values_of_root(world, &scalars);
     let mut queue = file.queue();
-    for (id, (_, value)) in ids.iter().zip(&scalars).filter(|_| world.rank() == 0) {
-        match value {
-            ScalarValue::Long(value) => queue.put(*id, one(), std::slice::from_ref(value)),
-            ScalarValue::Float(value) => queue.put(*id, one(), std::slice::from_ref(value)),
-        };
-    }
+    ids.iter().zip(&values).for_each(|(id, value)| _ = queue.put_bytes(*id, one(), value));
     queue.run_all()?;
     Ok(file.close()?)
 }

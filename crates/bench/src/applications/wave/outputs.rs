@@ -183,19 +183,33 @@ impl WaveBench<'_> {
         let whole = points.cbrt().round() as usize;
         let cases = [(1, whole), (4, 4 * small), (32, 2 * small), (256, small)].map(case);
         let device = self.medium(4.0 * points, 0.5)?;
-        let mut first: Option<Vec<f64>> = None;
         let heading = ("figure-5.9", "Boxes of the same volume", "boxes");
+        self.against_first(table, heading, &cases, &device, |_| FigureTarget::AtMost(1.15))
+    }
+
+    /// A figure whose cases are compared with the first one, in each mode.
+    fn against_first(
+        &self,
+        table: &mut FigureTable,
+        heading: (&str, &str, &str),
+        cases: &[OutputCase],
+        device: &str,
+        target: impl Fn(&OutputCase) -> FigureTarget,
+    ) -> Result<()> {
+        let mut first: Option<Vec<f64>> = None;
+        let name = &cases[0].label;
         self.figure(
             heading,
-            &cases,
-            |_| device.clone(),
+            cases,
+            |_| device.to_owned(),
             |case, times| {
-                let first = first.get_or_insert_with(|| times.seconds.clone());
+                let Some(first) = &first else {
+                    first = Some(times.seconds.clone());
+                    return;
+                };
                 for ((mode, seconds), one) in MODES.iter().zip(&times.seconds).zip(first) {
-                    if case.at > 1.0 {
-                        let label = format!("{}, {mode}: run / that of one box", case.label);
-                        table.row(&label, [seconds / *one; 2], FigureTarget::AtMost(1.15));
-                    }
+                    let label = format!("{}, {mode}: run / that of {name}", case.label);
+                    table.row(&label, [seconds / one; 2], target(case));
                 }
             },
         )
@@ -242,28 +256,12 @@ impl WaveBench<'_> {
             cases.push(OutputCase { label: name.to_owned(), at: f64::from(at), source: ("-i", file) });
         }
         let device = self.medium(4.0 * volume as f64, 0.5)?;
-        let mut first: Option<Vec<f64>> = None;
         let heading =
             ("figure-5.10", "Boxes, a list of their points, and the same list in another order", "sensor");
-        self.figure(
-            heading,
-            &cases,
-            |_| device.clone(),
-            |case, times| {
-                let first = first.get_or_insert_with(|| times.seconds.clone());
-                for ((mode, seconds), one) in MODES.iter().zip(&times.seconds).zip(first) {
-                    let target =
-                        if case.label == "list" { FigureTarget::AtMost(1.15) } else { FigureTarget::None };
-                    if case.at > 1.0 {
-                        table.row(
-                            &format!("{}, {mode}: run / that of boxes", case.label),
-                            [seconds / *one; 2],
-                            target,
-                        );
-                    }
-                }
-            },
-        )
+        let target = |case: &OutputCase| {
+            if case.label == "list" { FigureTarget::AtMost(1.15) } else { FigureTarget::None }
+        };
+        self.against_first(table, heading, &cases, &device, target)
     }
 
     /// What computing costs while a thread writes.
