@@ -9,6 +9,7 @@ use aqueduct::stream::{
     Error, Hyperslab, Options, Output, OutputMode, OutputReport, Role, Stream, StreamKey, Streams,
     split_io_servers,
 };
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::ClockId;
 
 use super::{discard_device, is_wanted};
@@ -40,6 +41,8 @@ struct StreamProgram {
     durable: bool,
     /// Whether each step is followed by one that only copies its data, into as many buffers.
     copies: bool,
+    /// Whether I/O threads run on processors that no rank is bound to.
+    free_cores: bool,
 }
 
 /// The measurements of rank 0, in seconds.
@@ -59,13 +62,14 @@ struct ProgramTimes {
 
 type StreamBenchmark = fn(&mut FigureTable, &StreamProgram);
 
-const PARTS: [(&str, StreamBenchmark); 9] = [
+const PARTS: [(&str, StreamBenchmark); 10] = [
     ("visible", visible),
     ("overlap-slow", overlap_slow),
     ("overlap-fast", overlap_fast),
     ("overlap-copied", overlap_copied),
     ("overlap-disk", overlap_disk),
     ("slowed", slowed),
+    ("placement", placement),
     ("choice", choice),
     ("overflow", overflow),
     ("cuboids", cuboids),
@@ -82,6 +86,7 @@ pub(crate) fn run(words: &[&str]) -> anyhow::Result<()> {
         memory: 1 << 28,
         durable: false,
         copies: false,
+        free_cores: false,
     };
     let parts: Vec<_> = PARTS.iter().filter(|(name, _)| is_wanted(words, name)).collect();
     ensure!(
@@ -138,6 +143,7 @@ impl StreamProgram {
     fn role(&self, world: &Comm, name: &str) -> Result<Option<ProgramTimes>, Error> {
         let options = Options::new().mode(self.mode).memory(self.memory).replace();
         let options = if self.durable { options.durable_every(1) } else { options };
+        let options = if self.free_cores { options.free_cores() } else { options };
         if self.mode != OutputMode::Servers {
             return self.rank(world, name, &options).map(Some);
         }
@@ -318,6 +324,36 @@ fn slowed(table: &mut FigureTable, program: &StreamProgram) {
             table.at_most(&format!("{medium}, {mode:?}: computing while writing / alone"), &ratios, 1.05);
         }
     }
+}
+
+/// The slowdown of the computation of ranks that are bound to one processor: by an I/O thread on the same one, and on one that it finds free.
+fn placement(table: &mut FigureTable, program: &StreamProgram) {
+    let measure = || {
+        // The ranks, and I/O threads that are not placed, inherit the processor of this thread.
+        let allowed = sched_getaffinity(None).expect("the processors of this thread");
+        let first = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).expect("there is one");
+        let mut only = CpuSet::new();
+        only.set(first);
+        sched_setaffinity(None, &only).expect("this thread is bound");
+        let writing =
+            StreamProgram { products: 0, steps: 4, ..program.with(OutputMode::Blocking) }.run("writing").step;
+        let program = StreamProgram { products: products(1.05 * writing), steps: 10, ..program.clone() };
+        for (place, free_cores, target) in [
+            ("on the processor of the ranks", false, FigureTarget::None),
+            ("on a free processor", true, FigureTarget::AtMost(1.05)),
+        ] {
+            let program = StreamProgram { free_cores, ..program.clone() };
+            let ratio = |_| program.run("placement").computing / program.computing();
+            let ratios: Vec<f64> = (0..3).map(ratio).collect();
+            let label = format!("I/O thread {place}: computing while writing / alone");
+            table.row(&label, best_and_median(&ratios), target);
+        }
+    };
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        println!("placement: skipped, this process may use one processor only");
+        return;
+    }
+    std::thread::scope(|scope| scope.spawn(measure).join()).expect("the program runs");
 }
 
 /// The automatic mode where overlap cannot help: it must cost no more than the blocking mode.
