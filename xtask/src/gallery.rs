@@ -41,10 +41,10 @@ const PLOTS: [(&[&str], &[PlotName]); 6] = [
 
 /// Pictures of pages: the page, the name of the image, width, height and whether it is dark.
 const PICTURES: [(&str, &str, u32, u32, bool); 4] = [
-    ("report", "report-light", 1280, 2400, false),
-    ("report", "report-dark", 1280, 2400, true),
-    ("report", "report-phone", 390, 2600, false),
-    ("patterns", "bench-page", 1160, 1800, false),
+    ("report", "report-light", 1160, 1000, false),
+    ("report", "report-dark", 1160, 1000, true),
+    ("report", "report-phone", 390, 2000, false),
+    ("patterns", "bench-page", 1160, 1000, false),
 ];
 
 /// Builds the programs, runs the benchmarks and takes the pictures.

@@ -19,6 +19,7 @@ mod netcdf4_dimensions;
 mod object;
 #[cfg(feature = "hdf5")]
 mod padded_read;
+mod ragged;
 mod raw;
 mod signature;
 mod store;
@@ -27,6 +28,7 @@ mod stream;
 mod vtkhdf;
 
 use std::ffi::{OsStr, OsString};
+use std::ops::Range;
 
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::Comm;
@@ -35,8 +37,14 @@ use aqueduct::object::FileProvenance;
 pub(crate) use array_model::{Array, ArrayPart, AttributeValue, NamedAttribute, SharedDimension};
 pub(crate) use chunk_references::{ChunkCodec, ChunkReference, ChunkReferences};
 pub(crate) use element_type::{ElementType, NumberType, NumberValue};
+#[cfg(feature = "hdf5")]
+pub(crate) use field_arrays::{FieldArray, fields_of};
+#[cfg(feature = "hdf5")]
+pub(crate) use file_kind::extension_of;
 pub(crate) use file_kind::{FileKind, detect, with_suffix};
 pub(crate) use finding::{Finding, FormatMismatch, is_damage, is_missing};
+#[cfg(feature = "hdf5")]
+pub(crate) use hdf5::as_datatype;
 pub(crate) use raw::RawShape;
 
 /// Whether an attribute, one of these, describes dimensions of a netCDF-4 file. Other formats do not need it.
@@ -158,8 +166,24 @@ pub(crate) trait ArrayFile {
         false
     }
 
+    /// The same data in arrays of elements of constant size, if its elements have variable size. Collective.
+    fn as_ragged(&self, _: &Comm) -> Result<Option<Box<dyn ArrayFile>>> {
+        Ok(None)
+    }
+
+    #[cfg_attr(not(feature = "hdf5"), allow(dead_code, reason = "for files of VTKHDF"))]
+    /// The number of each step of an array with any number of rows per step, and its rows.
+    fn list_steps(&self, _array: usize) -> Option<Vec<(u64, Range<u64>)>> {
+        None
+    }
+
+    /// The data that its arrays do not have, a line each.
+    fn omissions(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Rows as text; `None` for arrays of numbers, which [`ArrayFile::read`] returns. The first call for an array is collective.
-    fn lines(&self, _array: usize, _rows: std::ops::Range<u64>) -> Option<Result<Vec<String>>> {
+    fn lines(&self, _array: usize, _rows: Range<u64>) -> Option<Result<Vec<String>>> {
         None
     }
 

@@ -1,48 +1,21 @@
 //! Every file kind: detected by its first bytes and companion files, and never reported as whole or raw when it is truncated or changed.
 
+mod sample_files;
 mod test_folder;
 
 use std::fs;
 
-use aqueduct::checkpoint::{ArrayBlock, CellGrid, Checkpoint, Molecule, Store, particle_cells};
-use aqueduct::comm::{Comm, Launch};
+use aqueduct::checkpoint::{CellGrid, particle_cells};
 use aqueduct::mardyn::{PhaseSpace, PhaseSpaceFormat};
 use aqueduct::netcdf::{NcType, NetcdfCreateOptions};
 use aqueduct::object::ObjectFile;
 use aqueduct::stream::{Output, Stream, Streams};
 
+use sample_files::{molecules, on_one_rank, write_store, write_stream};
 use test_folder::TestFolder;
-
-fn on_one_rank<E: std::error::Error + Send + Sync + 'static>(work: impl Fn(&Comm) -> Result<(), E> + Sync) {
-    let work = |world: &Comm| {
-        work(world).unwrap();
-        Ok::<_, aqueduct::comm::Error>(())
-    };
-    Launch::threads(1).run(work).unwrap();
-}
-
-fn molecules() -> Vec<Molecule> {
-    (0..200).map(|id| Molecule::new(id, [f64::from(id as u32) * 0.02, 0.5, 0.5], [0.5, -1.5, 1e-3])).collect()
-}
 
 fn grid() -> CellGrid {
     CellGrid::new([4.0, 1.0, 1.0], [4, 1, 1]).unwrap()
-}
-
-fn write_stream(folder: &TestFolder, name: &str) {
-    let name = folder.path(name).to_str().unwrap().to_owned();
-    on_one_rank(|world| {
-        let mut streams = Streams::new();
-        let level = streams.add::<f64>(Stream::array("level", [4, 5]).block([0, 0], [4, 5]));
-        let sparks = streams.add::<f32>(Stream::list("sparks", 3));
-        let mut output = Output::create(world, &name, &streams)?;
-        for step in 0..6_u8 {
-            let values: Vec<f64> = (0..20).map(|at| f64::from(at) + f64::from(step) / 8.0).collect();
-            let list = vec![f32::from(step); 3 * usize::from(step)];
-            output.step()?.put(level, &values).put(sparks, &list).commit()?;
-        }
-        output.finish().map(drop)
-    });
 }
 
 fn write_mardyn(folder: &TestFolder, format: PhaseSpaceFormat, prefix: &str) {
@@ -60,22 +33,6 @@ fn write_netcdf(folder: &TestFolder, name: &str) {
         })?;
         file.at(field, 0..500).all().write(&vec![0.5; 500])?;
         file.close()
-    });
-}
-
-fn write_store(folder: &TestFolder, name: &str) {
-    on_one_rank(|world| {
-        let mut store = Store::open_or_create(world, folder.path(name))?;
-        for step in [10, 20] {
-            let mut checkpoint = Checkpoint::new(step);
-            checkpoint.value("time", &(step as f64));
-            let (grid, molecules, field) = (grid(), molecules(), vec![0.25; 600]);
-            checkpoint.cells("molecules", &grid, &molecules);
-            checkpoint.array("field", &ArrayBlock::new([20, 30], [0, 0], [20, 30]), &field);
-            checkpoint.objects("names", &["one".to_owned(), "another".to_owned()]);
-            store.write(&checkpoint)?;
-        }
-        Ok::<_, aqueduct::checkpoint::Error>(())
     });
 }
 

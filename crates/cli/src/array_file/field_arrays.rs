@@ -6,9 +6,9 @@ use super::{Array, ArrayPart, ElementType, NumberType};
 
 /// A field of an array of records, or the array itself if its elements are numbers.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct FieldArray {
-    pub(super) array: Array,
-    pub(super) number: NumberType,
+pub(crate) struct FieldArray {
+    pub(crate) array: Array,
+    pub(crate) number: NumberType,
     /// The offset of the field in a record.
     at: u64,
     /// The length of the last dimension, if the field is a list of numbers.
@@ -16,7 +16,7 @@ pub(super) struct FieldArray {
 }
 
 /// The fields of an array in the order of the records: `name[0]`, `name[1]`, … are one array with a further dimension.
-pub(super) fn fields_of(array: &Array) -> Vec<FieldArray> {
+pub(crate) fn fields_of(array: &Array) -> Vec<FieldArray> {
     if let Some(number) = array.element.as_number() {
         return vec![FieldArray { array: array.clone(), number, at: 0, count: None }];
     }
@@ -33,17 +33,18 @@ pub(super) fn fields_of(array: &Array) -> Vec<FieldArray> {
             *count += 1;
             continue;
         }
-        let joint = if array.name.ends_with('/') { "" } else { "." };
+        let own = list.unwrap_or(name);
+        let joint = if array.name.ends_with('/') || own.is_empty() { "" } else { "." };
         // The fields share the dimensions of the records.
         let shared = |at: usize| if at == 0 && array.grows { String::new() } else { format!("{plain}.{at}") };
         let named = || (0..array.shape.len()).map(shared).collect();
-        let own = Array {
+        let of_field = Array {
             dimensions: if array.dimensions.is_empty() { named() } else { array.dimensions.clone() },
-            name: format!("{}{joint}{}", array.name, list.unwrap_or(name)),
+            name: format!("{}{joint}{own}", array.name),
             element: ElementType::number(*number),
             ..array.clone()
         };
-        let field = FieldArray { array: own, number: *number, at: *at, count: list.map(|_| 1) };
+        let field = FieldArray { array: of_field, number: *number, at: *at, count: list.map(|_| 1) };
         fields.push((list.unwrap_or(name), field));
     }
     let with_list = |(_, mut field): (&str, FieldArray)| {
@@ -64,8 +65,13 @@ fn list_name(name: &str) -> Option<&str> {
 }
 
 impl FieldArray {
+    /// How many numbers an element has.
+    pub(crate) fn components(&self) -> u64 {
+        self.count.unwrap_or(1)
+    }
+
     /// The part of this array that a part of the records has.
-    pub(super) fn slab(&self, part: &ArrayPart) -> Hyperslab {
+    pub(crate) fn slab(&self, part: &ArrayPart) -> Hyperslab {
         let mut slab = part.slab.clone();
         if let Some(count) = self.count {
             slab.start.push(0);
@@ -75,7 +81,7 @@ impl FieldArray {
     }
 
     /// The values of this field in records of `size` bytes.
-    pub(super) fn extract(&self, records: &[u8], size: u64) -> Vec<u8> {
+    pub(crate) fn extract(&self, records: &[u8], size: u64) -> Vec<u8> {
         let bytes = self.at as usize..(self.at + self.count.unwrap_or(1) * self.number.size()) as usize;
         records
             .chunks_exact(size.max(1) as usize)

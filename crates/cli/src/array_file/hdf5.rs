@@ -50,7 +50,7 @@ fn as_number(ty: &Datatype) -> Option<NumberType> {
     })
 }
 
-pub(super) fn as_datatype(number: NumberType) -> Datatype {
+pub(crate) fn as_datatype(number: NumberType) -> Datatype {
     match number {
         NumberType::I8 | NumberType::I16 | NumberType::I32 | NumberType::I64 => {
             Datatype::Int(number.size() as u32)

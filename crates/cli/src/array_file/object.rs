@@ -10,6 +10,7 @@ use aqueduct::object::schema::ByteOrder;
 use aqueduct::object::{DynObjectFile, FileProvenance, Object, ObjectFile, ObjectOpenOptions, Schema};
 
 use super::file_kind::with_suffix;
+use super::ragged::RaggedArrayFile;
 use super::{
     Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, ChunkReferences, ElementType, Finding,
     NumberType, VerifyDepth, lost_metadata,
@@ -46,6 +47,14 @@ pub(super) fn element(schema: &Schema) -> ElementType {
 }
 
 impl ArrayFile for ObjectArrayFile {
+    fn as_ragged(&self, world: &Comm) -> Result<Option<Box<dyn ArrayFile>>> {
+        if self.arrays[0].element.size > 0 {
+            return Ok(None);
+        }
+        let file = ObjectOpenOptions::open_dyn(world, &self.name)?;
+        Ok(Some(Box::new(RaggedArrayFile::new(world, file)?)))
+    }
+
     fn format(&self) -> String {
         "object file".to_owned()
     }

@@ -242,6 +242,15 @@ impl ArrayFile for StreamArrayFile {
         Ok(bytes)
     }
 
+    fn list_steps(&self, array: usize) -> Option<Vec<(u64, Range<u64>)>> {
+        let (layout, shape) = (&self.layouts[array], &self.arrays[array].shape);
+        let width = shape.iter().skip(1).product::<u64>().max(1);
+        let ends = layout.steps.iter().skip(1).map(|(_, first)| first / width);
+        let ends = ends.chain(shape.first().copied());
+        let steps = layout.steps.iter().zip(ends).map(|((step, first), end)| (step.step, first / width..end));
+        layout.is_list.then(|| steps.collect())
+    }
+
     fn references(&self, array: usize) -> Result<ChunkReferences> {
         let (layout, shown) = (&self.layouts[array], &self.arrays[array]);
         let mut ranges = Vec::new();

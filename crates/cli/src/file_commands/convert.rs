@@ -1,6 +1,8 @@
 //! `aqueduct convert`: converts a file to another format.
 
 mod encoded_writer;
+#[cfg(feature = "hdf5")]
+mod particles;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -11,6 +13,8 @@ use aqueduct::comm::Comm;
 use indicatif::ProgressBar;
 
 use self::encoded_writer::EncodedArrayWriter;
+#[cfg(feature = "hdf5")]
+use self::particles::Particles;
 use crate::array_file::{self, Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, RawShape};
 use crate::parallel::{RankCount, agree};
 use crate::standard_output;
@@ -26,6 +30,10 @@ pub(crate) struct ConvertArguments {
     /// Only this array, or all arrays of this group
     #[arg(long)]
     array: Option<String>,
+    /// To VTKHDF: the array, or the field of records, that has the positions of particles [default: one that is called position]
+    #[arg(long)]
+    #[cfg_attr(not(feature = "hdf5"), allow(dead_code, reason = "VTKHDF is HDF5"))]
+    positions: Option<String>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -62,7 +70,12 @@ fn convert(world: &Comm, arguments: &ConvertArguments) -> Result<Vec<String>> {
         return Ok(Vec::new());
     }
     let from = agree(world, array_file::open(world, &arguments.from, &arguments.raw))?;
+    let from = from.as_ragged(world)?.unwrap_or(from);
     let chosen = array_file::select_arrays(from.arrays(), arguments.array.as_deref())?;
+    #[cfg(feature = "hdf5")]
+    if let Some(particles) = Particles::find(&*from, &chosen, arguments)? {
+        return particles.write(world, &arguments.to);
+    }
     let mut to = agree(world, create(world, arguments, &*from))?;
     let written = write(world, &*from, &chosen, arguments.array.is_some(), &mut *to);
     let made = to.created_files();
@@ -101,7 +114,7 @@ fn write(
     is_part: bool,
     to: &mut dyn ArrayWriter,
 ) -> Result<Vec<String>> {
-    let (mut held, mut lost) = (Vec::new(), Vec::new());
+    let (mut held, mut lost) = (Vec::new(), if is_part { Vec::new() } else { from.omissions() });
     for at in chosen {
         let array = &from.arrays()[*at];
         match to.unsupported_reason(array) {

@@ -140,7 +140,8 @@
       c.restore();
       const step = steps(range.to - range.from, Math.max(2, width / 160));
       c.fillStyle = css("--soft"); c.textAlign = "center";
-      for (let t = Math.ceil(range.from / step) * step; t <= range.to; t += step) c.fillText(seconds(t), x(t), height - 12);
+      for (let t = Math.ceil(range.from / step) * step; t <= range.to; t += step)
+        if ((t - range.from) / (range.to - range.from) < 0.96) c.fillText(seconds(t), x(t), height - 12);
     });
     range.attach(drawing.element);
     const readout = add(box, "div", { className: "readout", textContent: shares.length ? "Shares of the phases in steps of time; zoom with the buttons, Ctrl and the wheel, or a double click." : "Point at a call. Zoom with the buttons, Ctrl and the wheel, or a double click." });
@@ -267,7 +268,8 @@
         c.restore();
         const step = steps(length, Math.max(2, width / 150));
         c.fillStyle = css("--soft"); c.textAlign = "center";
-        for (let at = Math.ceil(range.from / step) * step; at <= range.to; at += step) c.fillText(bytes(at), LEFT + (at - range.from) / perPixel, height - 12);
+        for (let at = Math.ceil(range.from / step) * step; at <= range.to; at += step)
+          if ((at - range.from) / (range.to - range.from) < 0.96) c.fillText(bytes(at), LEFT + (at - range.from) / perPixel, height - 12);
       });
       range.attach(drawing.element);
       drawing.element.addEventListener("mousemove", (event) => {

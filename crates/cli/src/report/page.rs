@@ -59,7 +59,7 @@ fn section(at: usize, run: &RunReport) -> String {
         "<section class=\"run\" data-run=\"{at}\">\n<header><p class=\"name\">{}</p>\n\
          <h1><span class=\"share\">{share}</span> of the run is I/O</h1>\n<p class=\"headline\">{headline}.</p>\n\
          <dl>{facts}</dl></header>\n<h2>What to change</h2>\n<ol class=\"advice\">\n{advice}</ol>\n\
-         <h2>Where the time goes</h2>\n{}\n<div class=\"chart\" data-chart=\"phases\"></div>\n\
+         <h2>Where the time goes</h2>\n{}\n<div class=\"chart\" data-chart=\"phases\"></div>\n{}\
          <h2>Timeline</h2>\n<div class=\"chart\" data-chart=\"timeline\"></div>\n\
          <h2>Bandwidth</h2>\n<div class=\"chart\" data-chart=\"bandwidth\"></div>\n\
          <h2>Files</h2>\n{}\n<div class=\"chart\" data-chart=\"map\"></div>\n\
@@ -68,6 +68,7 @@ fn section(at: usize, run: &RunReport) -> String {
          <h2 class=\"progress\">Streams and write buffers</h2>\n<div class=\"chart\" data-chart=\"progress\"></div>\n</section>\n",
         escape(&run.name),
         operations_table(summary),
+        commits(summary),
         files_table(summary),
         strategies_table(summary),
     )
@@ -100,6 +101,17 @@ fn operations_table(summary: &RunSummary) -> String {
         })
         .collect();
     table("operations", &["operation", "calls", "data", "time of all ranks", "mean"], &rows)
+}
+
+/// A sentence about the time in commits of streams, which has no phases.
+fn commits(summary: &RunSummary) -> String {
+    if summary.commits <= 0.0 {
+        return String::new();
+    }
+    format!(
+        "<p>Further {} of all ranks are commits of stream steps: copies into buffers, and waiting for room in them.</p>\n",
+        seconds(summary.commits)
+    )
 }
 
 fn files_table(summary: &RunSummary) -> String {

@@ -53,7 +53,10 @@ pub(crate) struct RunSummary {
     pub(crate) end: u64,
     /// Seconds in which the program waited for I/O, by rank.
     pub(crate) waiting: Vec<f64>,
+    /// Seconds of all ranks in each phase of calls to files.
     pub(crate) phases: [f64; 5],
+    /// Seconds of all ranks in commits of stream steps, without the calls to files in them.
+    pub(crate) commits: f64,
     pub(crate) operations: BTreeMap<&'static str, OperationTotals>,
     pub(crate) strategies: BTreeMap<&'static str, StrategyTotals>,
     pub(crate) read_sizes: SizeHistogram,
@@ -112,6 +115,8 @@ impl RunSummary {
             ..Self::default()
         };
         all().for_each(|call| summary.take(call));
+        let without_commits: u64 = trace.ranks.iter().map(union_without_commits).sum();
+        summary.commits = (summary.waiting.iter().sum::<f64>() - without_commits as f64 / 1e9).max(0.0);
         summary.points = points(trace);
         summary.files = files(groups);
         summary.progress = progress(trace, start);
@@ -239,10 +244,19 @@ fn points(trace: &TraceFolder) -> Vec<(f32, f32, u8)> {
 
 /// Nanoseconds in which at least one call of the program, not of a background thread, was in progress.
 pub(super) fn union(rank: &RankTrace) -> u64 {
+    union_of(rank, |_| true)
+}
+
+/// The same without commits of stream steps.
+fn union_without_commits(rank: &RankTrace) -> u64 {
+    union_of(rank, |call| call.operation() != Some(TracedOperation::StreamStep))
+}
+
+fn union_of(rank: &RankTrace, is_wanted: impl Fn(&CallRecord) -> bool) -> u64 {
     let mut intervals: Vec<(u64, u64)> = rank
         .calls
         .iter()
-        .filter(|call| !call.is_background() && !is_background_work(call))
+        .filter(|call| !call.is_background() && !is_background_work(call) && is_wanted(call))
         .map(|call| (call.start, call.end))
         .collect();
     intervals.sort_unstable();

@@ -35,6 +35,12 @@ impl<'a> PointField<'a> {
         Self { name, count, datatype, bytes: encode_all(values) }
     }
 
+    /// A field of numbers, or of arrays of numbers, that are known at run time only: the values of this rank in little-endian bytes.
+    pub fn of_bytes(name: &'a str, datatype: Datatype, bytes: &'a [u8]) -> Self {
+        let count = (bytes.len() as u64).checked_div(datatype.size()).unwrap_or(0);
+        Self { name, count, datatype: Ok(datatype), bytes: Cow::Borrowed(bytes) }
+    }
+
     /// Its name.
     pub fn name(&self) -> &'a str {
         self.name

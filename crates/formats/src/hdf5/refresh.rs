@@ -55,7 +55,7 @@ impl Hdf5File {
             return Ok(0);
         }
         let found = if self.is_root() { self.find_changes() } else { Ok(None) };
-        let found = self.broadcast_from_root("refresh", found.as_ref().map_err(Clone::clone))?;
+        let found = self.broadcast_from_root("refresh", found)?;
         let Some((tree, links)) = found else { return Ok(0) };
         self.check_is_same_file(&tree)?;
         self.core.reopen()?;

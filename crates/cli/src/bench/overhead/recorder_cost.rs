@@ -16,10 +16,12 @@ use crate::bench::output::{BenchResult, BenchTable, TableValue, system_facts};
 use crate::bench::target::TargetArguments;
 
 /// A part of the program: its name, bytes of an access, accesses, and whether they are collective through a view.
-const PARTS: [(&str, usize, u64, bool); 5] = [
+const PARTS: [(&str, usize, u64, bool); 7] = [
     ("independent, 1 MB", 1_000_000, 64, false),
     ("independent, 64 KiB", 64 << 10, 512, false),
+    ("independent, 16 KiB", 16 << 10, 2048, false),
     ("independent, 4 KiB", 4 << 10, 4096, false),
+    ("independent, 64 B", 64, 16384, false),
     ("collective, round-robin, 1 MiB", 1 << 20, 32, true),
     ("collective, round-robin, 64 KiB", 64 << 10, 256, true),
 ];

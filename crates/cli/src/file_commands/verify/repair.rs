@@ -18,9 +18,14 @@ pub(super) fn repair(world: &Comm, name: &OsStr) -> Result<Option<String>> {
             Ok(if is_whole { None } else { Some(repair_described(world, &data)?.to_string()) })
         }
         FileKind::Stream(_) | FileKind::Store(_) | FileKind::Generation { .. } => bail!(
-            "{}: only object files are repaired; of streams and checkpoint stores the complete steps and generations are read as they are",
+            "{}: only object files are repaired; the complete steps of streams and the whole generations of checkpoint stores can be read as they \
+             are, and `convert` writes them to another file",
             name.display()
         ),
-        _ => bail!("{}: only object files are repaired", name.display()),
+        _ => bail!(
+            "{}: only object files are repaired: a file of this format has no second record of what is lost; `convert --array` writes the arrays that \
+             can be read to another file",
+            name.display()
+        ),
     }
 }
