@@ -122,8 +122,9 @@ from vtkmodules.vtkIOHDF import vtkHDFReader
 reader = vtkHDFReader()
 reader.SetFileName(sys.argv[1])
 reader.UpdateInformation()
-for time in reader.GetOutputInformation(0).Get(vtkStreamingDemandDrivenPipeline.TIME_STEPS()):
-    reader.UpdateTimeStep(time)
+# A file of one time has no steps.
+for time in reader.GetOutputInformation(0).Get(vtkStreamingDemandDrivenPipeline.TIME_STEPS()) or [None]:
+    reader.Update() if time is None else reader.UpdateTimeStep(time)
     data = reader.GetOutputDataObject(0)
     data = data.GetPartition(0) if data.IsA('vtkPartitionedDataSet') else data
     points, values = vtk_to_numpy(data.GetPoints().GetData()), data.GetPointData()
