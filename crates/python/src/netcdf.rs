@@ -203,7 +203,7 @@ impl RawNetcdf {
 
     /// Looks how many records there are now. Collective.
     fn refresh(&self, py: Python<'_>) -> PyResult<u64> {
-        self.file.with(py, "refresh", |file| file.refresh())
+        self.file.with(py, "refresh", aqueduct::netcdf::NetcdfFile::refresh)
     }
 
     /// Closes it. Collective.

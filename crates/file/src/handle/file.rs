@@ -54,7 +54,7 @@ pub struct File {
     pub(crate) collective_thread: BackgroundQueue,
     pub(crate) split: Arc<AtomicBool>,
     /// Reads ahead, if the file is opened for that.
-    pub(super) prefetcher: Option<Mutex<Prefetcher<ReadKind>>>,
+    pub(super) prefetcher: Option<Box<Mutex<Prefetcher<ReadKind>>>>,
     /// Dropped last: the threads above write to its buffer.
     pub(crate) drain_thread: Option<DrainThread>,
 }

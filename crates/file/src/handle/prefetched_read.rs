@@ -36,16 +36,16 @@ enum NextRead {
 }
 
 /// The prefetcher of a file that is opened with the hint.
-pub(super) fn prefetcher_for(cx: &FileContext) -> Option<Mutex<Prefetcher<ReadKind>>> {
+pub(super) fn prefetcher_for(cx: &FileContext) -> Option<Box<Mutex<Prefetcher<ReadKind>>>> {
     let cap = cx.hints().prefetch;
     let is_only_read = cx.mode.is_read() && !cx.mode.is_write() && !cx.mode.is_sequential();
-    (cap > 0 && is_only_read).then(|| Mutex::new(Prefetcher::new(cap)))
+    (cap > 0 && is_only_read).then(|| Box::new(Mutex::new(Prefetcher::new(cap))))
 }
 
 impl File {
     /// Statistics of reading ahead, which the hint `aqueduct_prefetch` enables for files that are only read.
     pub fn prefetch_stats(&self) -> PrefetchStats {
-        self.prefetcher.as_ref().map_or_else(PrefetchStats::default, |prefetcher| lock(prefetcher).stats())
+        self.prefetcher.as_deref().map_or_else(PrefetchStats::default, |prefetcher| lock(prefetcher).stats())
     }
 
     /// The limit of the memory for reading ahead: the hint `aqueduct_prefetch`, 0 without it and in a file that is not only read.
@@ -61,7 +61,7 @@ impl File {
     /// The prefetcher, if it is to be used for an access.
     pub(super) fn prefetcher_of(&self, position: AccessPosition) -> Option<&Mutex<Prefetcher<ReadKind>>> {
         let is_usable = || position != AccessPosition::SharedPointer && !self.cx().locks_accesses();
-        self.prefetcher.as_ref().filter(|_| is_usable())
+        self.prefetcher.as_deref().filter(|_| is_usable())
     }
 }
 
