@@ -15,9 +15,10 @@ def scalar(values: Any) -> Any:
 
 
 def read_access(name: str, selection: Selection, out: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    # Bytes: the buffer protocol has no name for some types.
-    target = out.reshape(-1).view("u1") if out.size else np.empty(0, "u1")
-    return (name, selection.start, selection.count, selection.stride, target, None, None)
+    if out.ndim == 0 or out.size == 0 or out.dtype.kind not in "biufc":
+        # Bytes: the buffer protocol has no name for some types.
+        out = out.reshape(-1).view("u1") if out.size else np.empty(0, "u1")
+    return (name, selection.start, selection.count, selection.stride, out, None, None)
 
 
 def write_access(name: str, selection: Selection, value: Any, dtype: np.dtype[Any] | None) -> tuple[Any, ...]:

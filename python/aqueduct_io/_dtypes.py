@@ -105,6 +105,9 @@ def prepare(value: Any, dtype: np.dtype[Any] | None = None) -> tuple[Any, Runs, 
 
     Values are converted to `dtype` where numpy's assignment would do it ("same kind").
     """
+    if type(value) is np.ndarray and value.dtype is dtype and dtype.isbuiltin == 1 and dtype.kind in "biufc":
+        # What is written most often.
+        return value, None, None
     try:
         array = np.asarray(value)
         if dtype is not None and array.dtype != dtype:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Selection:
     """A part of an array: a block with strides."""
 
@@ -24,9 +24,10 @@ def select(key: Any, shape: tuple[int, ...], grows: bool = False) -> Selection:
     """The selection of a key: numbers, slices and `...`. With `grows`, a write may reach beyond the end of the first dimension."""
     keys = key if type(key) is tuple else (key,)
     rank = len(shape)
-    if Ellipsis in keys if not any(hasattr(one, "__array__") for one in keys) else False:
-        at = keys.index(Ellipsis)
-        keys = keys[:at] + (slice(None),) * (rank - len(keys) + 1) + keys[at + 1 :]
+    for at, one in enumerate(keys):
+        if one is Ellipsis:
+            keys = keys[:at] + (slice(None),) * (rank - len(keys) + 1) + keys[at + 1 :]
+            break
     if len(keys) > rank:
         raise IndexError(f"{len(keys)} indices for {rank} dimensions")
     if len(keys) < rank:

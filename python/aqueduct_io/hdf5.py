@@ -15,19 +15,17 @@ array([2., 2., 2.], dtype=float32)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from . import _native
-from ._access import compression_of, guess_chunk, read_access, scalar, write_access
-from ._comm import communicator
+from . import _array_file, _native
+from ._access import compression_of, guess_chunk
+from ._array_file import ArrayFile, FileArray, Together
 from ._dtypes import Problem, dtype_of_hdf5, packed, tree_of
-from ._files import hint_list
-from ._selection import Selection, flipped, select
+from ._selection import Selection, select
 from ._show import table
 
 __all__ = ["Attributes", "Dataset", "File", "Group", "Together"]
@@ -41,37 +39,18 @@ def _path(parent: str, name: str) -> str:
     return "/" + f"{parent}/{name}".strip("/")
 
 
-class Attributes(MutableMapping[str, Any]):
+class Attributes(_array_file.Attributes):
     """The attributes of a group or dataset. Setting one is a definition, which is collective."""
 
     def __init__(self, file: File, path: str) -> None:
-        self._file, self._path = file, path
+        self._file: File = file
+        self._path = path
 
     def _all(self) -> dict[str, Any]:
         return {name: _attribute_value(value) for name, value in self._file._raw.attributes(self._path)}
 
-    def __getitem__(self, name: str) -> Any:
-        return self._all()[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        try:
-            definition = ("attribute", self._path, name, _attribute(value))
-        except Problem as problem:
-            self._file._define([], str(problem))
-            return
-        self._file._define([definition])
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError("attributes can be replaced, not removed")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    def __repr__(self) -> str:
-        return f"<attributes {self._all()!r}>"
+    def _definition(self, name: str, value: Any) -> tuple[Any, ...]:
+        return ("attribute", self._path, name, _attribute(value))
 
 
 def _attribute(value: Any) -> tuple[Any, ...]:
@@ -99,7 +78,7 @@ def _attribute_value(value: Any) -> Any:
     return array.reshape(shape) if shape else array[0]
 
 
-class Dataset:
+class Dataset(FileArray):
     """A dataset. `d[…]` is an access of this rank alone; `d.write` and `d.read` are collective on request."""
 
     def __init__(self, file: File, path: str) -> None:
@@ -107,33 +86,14 @@ class Dataset:
         if about is None:
             raise TypeError(f"{path} is a group, not a dataset")
         tree, shape, chunks, unlimited, filters, _, fill = about
-        self.file, self.name = file, path
-        self._shape: tuple[int, ...] = tuple(shape)
-        self._tree = tree
-        dtype = dtype_of_hdf5(tree)
-        self._stored = dtype
-        self.dtype: np.dtype[Any] = np.dtype(object) if dtype is None else dtype
+        self.file: File = file
+        self.name, self._shape, self._tree = path, tuple(shape), tree
+        self._stored = dtype_of_hdf5(tree)
+        self.dtype = np.dtype(object) if self._stored is None else self._stored
         self.chunks: tuple[int, ...] | None = None if chunks is None else tuple(chunks)
         self.filters: list[str] = filters
-        self._unlimited = unlimited
+        self._unlimited, self._grows = unlimited, any(unlimited)
         self._fill: bytes = fill
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape now."""
-        if any(self._unlimited):
-            self._shape = tuple(self.file._raw.shape(self.name))
-        return self._shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self._shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
 
     @property
     def maxshape(self) -> tuple[int | None, ...]:
@@ -161,14 +121,8 @@ class Dataset:
         self.file._define([("extend", self.name, rows)])
         self._shape = tuple(self.file._raw.shape(self.name))
 
-    def _selected(self, key: Any) -> Selection:
-        return select(key, self._shape)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.read(key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.write(value, key)
+    def _selected(self, key: Any, value: Any = None) -> Selection:
+        return select(key, self.shape)
 
     def read(self, key: Any = (), *, collective: bool = False) -> Any:
         """The values of a selection."""
@@ -180,35 +134,7 @@ class Dataset:
             return self.read((), collective=collective)[key]
         if self._stored is None:
             raise TypeError(f"{self.name} has values that numpy has no dtype for")
-        if any(self._unlimited):
-            self._shape = self.shape
-        selection = self._selected(key)
-        out = np.empty(selection.shape, dtype=self._stored)
-        self.file._raw.read([read_access(self.name, selection, out)], collective)
-        return scalar(flipped(out, selection))
-
-    def write(self, value: Any, key: Any = (), *, collective: bool = False) -> None:
-        """Writes values to a selection; they are broadcast to its shape."""
-        self.file._raw.write([self._access(key, value)], collective)
-
-    def _access(self, key: Any, value: Any) -> tuple[Any, ...]:
-        try:
-            if any(self._unlimited):
-                self._shape = self.shape
-            selection = self._selected(key)
-            return write_access(self.name, selection, value, self._stored)
-        except (IndexError, ValueError) as error:
-            return (self.name, [], [], None, b"", None, str(error))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        values: np.ndarray[Any, Any] = np.asarray(self.read())
-        return values if dtype is None else values.astype(dtype)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[row] for row in range(len(self)))
+        return super().read(key, collective=collective)
 
     def __repr__(self) -> str:
         return f"<HDF5 dataset {self.name!r}: shape {self.shape}, type {self.dtype}>"
@@ -325,32 +251,14 @@ class Group(Mapping[str, Any]):
         return f"<HDF5 group {self.name!r} ({len(self)} members)>"
 
 
-class Together:
-    """Accesses that are done as one collective call: any number of any datasets; a rank may have none."""
-
-    def __init__(self, file: File) -> None:
-        self._file = file
-        self._writes: list[tuple[Any, ...]] = []
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """`together[dataset, i, j] = values`."""
-        dataset, part = (key[0], key[1:]) if isinstance(key, tuple) else (key, ())
-        if isinstance(dataset, str):
-            dataset = self._file[dataset]
-        self._writes.append(dataset._access(part, value))
-
-    def run(self) -> None:
-        """Does the accesses. Collective."""
-        writes, self._writes = self._writes, []
-        self._file._raw.write(writes, True)
-
-
-class File(Group):
+class File(Group, ArrayFile):
     """An HDF5 file that all ranks of `comm` have open. Opening, defining, committing and closing are collective.
 
     `mode` is `r`, `r+`, `w` (replaces), `x` or `w-` (new files only), `a` (opens, or creates). A file whose program is killed can be
     opened by every reader, and records which rows of each dataset are complete (`Dataset.complete`).
     """
+
+    _raw: _native.RawHdf5
 
     def __init__(
         self,
@@ -361,30 +269,14 @@ class File(Group):
         durable: bool = True,
         hints: Mapping[str, Any] | None = None,
     ) -> None:
-        if mode not in ("r", "r+", "w", "w-", "x", "a"):
-            raise ValueError(f"there is no mode {mode!r}; there are r, r+, w, w-, x, a")
-        self.comm = communicator(comm)
-        self.filename, self.mode = str(name), mode
-        self._pending: list[tuple[Any, ...]] | None = None
-        if mode in ("w", "w-", "x"):
-            self._raw = _native.RawHdf5.create(self.comm, self.filename, mode == "w", durable, hint_list(hints))
-        else:
-            self._raw = self._open(mode, durable, hints)
-        super().__init__(self, "/")
+        ArrayFile.__init__(self, _native.RawHdf5.open, name, mode, comm, durable, hints)
+        Group.__init__(self, self, "/")
 
-    def _open(self, mode: str, durable: bool, hints: Mapping[str, Any] | None) -> Any:
-        try:
-            return _native.RawHdf5.open(self.comm, self.filename, mode != "r", durable, hint_list(hints))
-        except FileNotFoundError:
-            if mode != "a":
-                raise
-            return _native.RawHdf5.create(self.comm, self.filename, False, durable, hint_list(hints))
-
-    def _define(self, definitions: list[tuple[Any, ...]], problem: str | None = None) -> None:
-        if self._pending is not None and problem is None:
-            self._pending += definitions
-            return
-        self._raw.define(definitions, problem)
+    def _array(self, name: str) -> Dataset:
+        found = self[name]
+        if not isinstance(found, Dataset):
+            raise TypeError(f"{name} is a group, not a dataset")
+        return found
 
     @contextmanager
     def definitions(self) -> Iterator[None]:
@@ -395,16 +287,8 @@ class File(Group):
         ...     f.attrs["program"] = "wave"
         ...     f.attrs["version"] = 3
         """
-        if self._pending is not None:
+        with self._collected():
             yield
-            return
-        self._pending = []
-        try:
-            yield
-            pending = self._pending
-        finally:
-            self._pending = None
-        self._raw.define(pending)
 
     @contextmanager
     def together(self) -> Iterator[Together]:
@@ -422,9 +306,8 @@ class File(Group):
         >>> aq.hdf5.File("both.h5")["a"][...].tolist()
         [0, 1, 2, 3]
         """
-        queue = Together(self)
-        yield queue
-        queue.run()
+        with super().together() as queue:
+            yield queue
 
     @property
     def complete(self) -> bool | None:
@@ -444,25 +327,11 @@ class File(Group):
         """As `commit`."""
         self.commit()
 
-    def close(self) -> None:
-        """Commits and closes. Collective."""
-        self._raw.close()
-
     def __bool__(self) -> bool:
-        return not self._raw.is_closed()
-
-    def __enter__(self) -> File:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
+        return not self.closed
 
     def __repr__(self) -> str:
-        state = f"mode {self.mode}" if self else "closed"
-        return f"<HDF5 file {self.filename!r} ({state}), {self.comm.size} ranks>"
+        return self._title("HDF5")
 
     def _repr_html_(self) -> str:
         rows = []

@@ -17,20 +17,17 @@ array([272., 272., 272.], dtype=float32)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from . import _native
-from ._access import read_access, scalar, write_access
-from ._comm import communicator
+from . import _array_file, _native
+from ._array_file import ArrayFile, FileArray, Together
 from ._dtypes import Problem
-from ._files import hint_list
-from ._selection import flipped, select
+from ._selection import Selection, select
 from ._show import table
 
 __all__ = ["Attributes", "Dimension", "File", "Together", "Variable"]
@@ -47,11 +44,12 @@ class Dimension:
     unlimited: bool
 
 
-class Attributes(MutableMapping[str, Any]):
+class Attributes(_array_file.Attributes):
     """The attributes of the file or a variable. Setting one is a definition, which is collective."""
 
     def __init__(self, file: File, variable: str | None) -> None:
-        self._file, self._variable = file, variable
+        self._file: File = file
+        self._variable = variable
 
     def _all(self) -> dict[str, Any]:
         if self._variable is None:
@@ -60,28 +58,8 @@ class Attributes(MutableMapping[str, Any]):
             pairs = next(one[4] for one in self._file._raw.variables() if one[0] == self._variable)
         return {name: _attribute_value(value) for name, value in pairs}
 
-    def __getitem__(self, name: str) -> Any:
-        return self._all()[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        try:
-            definition = ("attribute", self._variable, name, _attribute(value))
-        except Problem as problem:
-            self._file._define([], str(problem))
-            return
-        self._file._define([definition])
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError("attributes can be replaced, not removed")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    def __repr__(self) -> str:
-        return f"<attributes {self._all()!r}>"
+    def _definition(self, name: str, value: Any) -> tuple[Any, ...]:
+        return ("attribute", self._variable, name, _attribute(value))
 
 
 def _attribute(value: Any) -> tuple[str, Any]:
@@ -103,104 +81,49 @@ def _attribute_value(value: Any) -> Any:
     return array[0] if array.size == 1 else array
 
 
-class Variable:
+class Variable(FileArray):
     """A variable. `v[…]` is an access of this rank alone; `v.write` and `v.read` are collective on request."""
 
     def __init__(self, file: File, about: tuple[Any, ...]) -> None:
-        self.file = file
-        self.name: str = about[0]
-        self.dtype: np.dtype[Any] = np.dtype(about[1])
+        self.file: File = file
+        self.name, self._shape = about[0], tuple(about[3])
+        self.dtype = self._stored = np.dtype(about[1])
         self.dimensions: tuple[str, ...] = tuple(about[2])
-        self._shape: tuple[int, ...] = tuple(about[3])
         self._grows = any(one.unlimited for one in file.dimensions.values() if one.name in self.dimensions[:1])
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape now: of the unlimited dimension, the records that this rank knows of."""
-        if self._grows:
-            self._shape = tuple(self.file._raw.shape(self.name))
-        return self._shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.dimensions)
 
     @property
     def attrs(self) -> Attributes:
         """Its attributes."""
         return Attributes(self.file, self.name)
 
-    def __getitem__(self, key: Any) -> Any:
-        return self.read(key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.write(value, key)
-
-    def read(self, key: Any = (), *, collective: bool = False) -> Any:
-        """The values of a selection."""
-        selection = select(key, self.shape)
-        out = np.empty(selection.shape, dtype=self.dtype)
-        self.file._raw.read([read_access(self.name, selection, out)], collective)
-        return scalar(flipped(out, selection))
-
     def write(self, value: Any, key: Any = (), *, collective: bool = False) -> None:
         """Writes values to a selection; they are broadcast to its shape. A record that does not exist is made."""
-        self.file._raw.write([self._access(key, value)], collective)
+        super().write(value, key, collective=collective)
 
-    def _access(self, key: Any, value: Any) -> tuple[Any, ...]:
-        try:
-            shape = self.shape
-            if self._grows and isinstance(value, np.ndarray) and value.ndim == len(shape) and key in ((), Ellipsis):
-                # A whole array of records.
-                shape = (value.shape[0], *shape[1:])
-            selection = select(key, shape, self._grows)
-            return write_access(self.name, selection, value, self.dtype)
-        except (IndexError, ValueError) as error:
-            return (self.name, [], [], None, b"", None, str(error))
+    def _selected(self, key: Any, value: Any = None) -> Selection:
+        shape = self.shape
+        if self._grows and isinstance(value, np.ndarray) and value.ndim == len(shape) and key in ((), Ellipsis):
+            # A whole array of records.
+            shape = (value.shape[0], *shape[1:])
+        return select(key, shape, self._grows and value is not None)
 
     def fill(self, record: int | None = None) -> None:
         """Fills the variable, or a record, with its fill value (`_FillValue`). Collective."""
         self.file._raw.fill(self.name, record)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        values: np.ndarray[Any, Any] = np.asarray(self.read())
-        return values if dtype is None else values.astype(dtype)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}: {size}" for name, size in zip(self.dimensions, self.shape, strict=True))
         return f"<netCDF variable {self.name!r} ({sizes}), type {self.dtype}>"
 
 
-class Together:
-    """Accesses that are done as one collective call: any number of any variables; a rank may have none."""
-
-    def __init__(self, file: File) -> None:
-        self._file = file
-        self._writes: list[tuple[Any, ...]] = []
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """`together[variable, i, j] = values`."""
-        variable, part = (key[0], key[1:]) if isinstance(key, tuple) else (key, ())
-        if isinstance(variable, str):
-            variable = self._file[variable]
-        self._writes.append(variable._access(part, value))
-
-    def run(self) -> None:
-        """Does the accesses. Collective."""
-        writes, self._writes = self._writes, []
-        self._file._raw.write(writes, True)
-
-
-class File(Mapping[str, Variable]):
+class File(ArrayFile, Mapping[str, Variable]):
     """A netCDF file that all ranks of `comm` have open. Opening, defining, committing and closing are collective.
 
     `mode` is `r`, `r+`, `w` (replaces), `x` or `w-` (new files only), `a`. `version` is that of the format: 1, 2 or 5. Records count
     when they are committed: a file whose program is killed has the records of the last `commit`.
     """
+
+    _raw: _native.RawNetcdf
 
     def __init__(
         self,
@@ -212,22 +135,12 @@ class File(Mapping[str, Variable]):
         durable: bool = True,
         hints: Mapping[str, Any] | None = None,
     ) -> None:
-        if mode not in ("r", "r+", "w", "w-", "x", "a"):
-            raise ValueError(f"there is no mode {mode!r}; there are r, r+, w, w-, x, a")
-        self.comm = communicator(comm)
-        self.filename, self.mode = str(name), mode
-        pairs = hint_list(hints)
-        self._pending: list[tuple[Any, ...]] | None = None
         self._cached: dict[str, Variable] | None = None
-        if mode in ("w", "w-", "x"):
-            self._raw = _native.RawNetcdf.create(self.comm, self.filename, version, mode == "w", durable, pairs)
-            return
-        try:
-            self._raw = _native.RawNetcdf.open(self.comm, self.filename, mode != "r", durable, pairs)
-        except FileNotFoundError:
-            if mode != "a":
-                raise
-            self._raw = _native.RawNetcdf.create(self.comm, self.filename, version, False, durable, pairs)
+
+        def open(of: Any, filename: str, options: Any) -> Any:
+            return _native.RawNetcdf.open(of, filename, options, version)
+
+        super().__init__(open, name, mode, comm, durable, hints)
 
     @property
     def dimensions(self) -> dict[str, Dimension]:
@@ -257,26 +170,20 @@ class File(Mapping[str, Variable]):
     def __len__(self) -> int:
         return len(self.variables)
 
-    def _define(self, definitions: list[tuple[Any, ...]], problem: str | None = None, rearrange: bool = False) -> None:
-        if self._pending is not None and problem is None:
-            self._pending += definitions
-            return
-        self._raw.define(definitions, rearrange, problem)
+    def _array(self, name: str) -> Variable:
+        return self[name]
+
+    def _define_now(
+        self, definitions: list[tuple[Any, ...]], problem: str | None = None, **options: Any
+    ) -> None:
+        super()._define_now(definitions, problem, **({"rearrange": False} | options))
         self._cached = None
 
     @contextmanager
     def definitions(self, rearrange: bool = False) -> Iterator[None]:
         """Makes what is defined inside one definition, all or nothing; `rearrange` allows it to move data. Collective."""
-        if self._pending is not None:
+        with self._collected(rearrange=rearrange):
             yield
-            return
-        self._pending = []
-        try:
-            yield
-            pending = self._pending
-        finally:
-            self._pending = None
-        self._define(pending, rearrange=rearrange)
 
     def create_dimension(self, name: str, size: int | None) -> None:
         """Creates a dimension; None for the unlimited one. Collective."""
@@ -304,42 +211,16 @@ class File(Mapping[str, Variable]):
             return made
         return self[name]
 
-    @contextmanager
-    def together(self) -> Iterator[Together]:
-        """Writes parts of any variables as one collective call: `q[variable, i, j] = values`."""
-        queue = Together(self)
-        yield queue
-        queue.run()
-
     def commit(self) -> None:
         """Makes the records that all ranks have written a part of the file, durably. Collective."""
-        self._raw.commit()
+        super().commit()
 
     def refresh(self) -> int:
         """Looks how many records there are now; returns their number. Collective."""
         return self._raw.refresh()
 
-    def close(self) -> None:
-        """Commits and closes. Collective."""
-        self._raw.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._raw.is_closed()
-
-    def __enter__(self) -> File:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"mode {self.mode}"
-        return f"<netCDF file {self.filename!r} ({state}), {self.comm.size} ranks>"
+        return self._title("netCDF")
 
     def _repr_html_(self) -> str:
         rows = [

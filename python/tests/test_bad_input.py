@@ -52,6 +52,13 @@ def write(value, key=None):
     return call
 
 
+def raising(comm, state, wrong):
+    with state[0].together() as together:
+        if wrong:
+            raise LookupError("no such field")
+        together[state[1], 2 * comm.rank] = 0.0
+
+
 CASES = {
     "dtype of a stream": (output, step(np.zeros(2, "f4")), TypeError, "float32"),
     "shape of a stream": (output, step(np.zeros(3)), ValueError, r"shape \(3,\)"),
@@ -65,6 +72,8 @@ CASES = {
     "text in HDF5": (hdf5, write("text"), TypeError, "<U4"),
     "shape of HDF5": (hdf5, write(np.zeros((3, 2))), ValueError, r"\(3, 2\)"),
     "part of HDF5 outside": (hdf5, write(0.0, (9,)), ValueError, "index 9"),
+    "exception in a collective access to HDF5": (hdf5, raising, LookupError, "no such field"),
+    "exception in a collective access to netCDF": (netcdf, raising, LookupError, "no such field"),
     "dtype of netCDF": (netcdf, write(np.zeros(2, "c16")), TypeError, "complex128"),
     "shape of netCDF": (netcdf, write(np.zeros(5)), ValueError, r"\(5,\)"),
     "part of netCDF outside": (netcdf, write(0.0, (7,)), ValueError, "index 7"),

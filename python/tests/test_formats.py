@@ -235,3 +235,16 @@ def test_conversion_keeps_values_of_every_type():
         f["v_i2"].write(7, (1, 2), collective=True)
     found = aq.compare("all.out", "all.h5")
     assert not found and found.differences[0].first == (1, 2) and "1 of 12" in str(found)
+
+
+def test_progress_is_shown_by_tqdm(capsys):
+    pytest.importorskip("tqdm")
+    with aq.Output("shown.out") as out:
+        key = out.array("field", (4,))
+        out.step({key: np.zeros(4)})
+    aq.convert("shown.out", "shown.nc", progress=True)
+    assert "convert: 100%" in capsys.readouterr().err
+    assert aq.compare("shown.out", "shown.nc", progress=True)
+    assert "compare: 100%" in capsys.readouterr().err
+    aq.convert("shown.out", "shown.h5")
+    assert capsys.readouterr().err == ""

@@ -113,6 +113,18 @@ def test_an_exception_of_one_rank_ends_the_calls_of_the_others():
     assert sorted(rank for rank, _ in ended) == [0, 2] and all("rank 1" in text for _, text in ended), ended
 
 
+def test_a_rank_that_is_missing_is_an_exception_of_the_others():
+    def main(comm):
+        if comm.rank == 1:
+            return None
+        with pytest.raises(aq.Error) as raised:
+            aq.hdf5.File("missing.h5", "w", comm)
+        return str(raised.value)
+
+    first, _, last = aq.run(main, ranks=3)
+    assert "rank 1" in first and "rank 1" in last, (first, last)
+
+
 def test_results_are_in_the_order_of_ranks():
     assert aq.run(lambda comm: comm.rank**2, ranks=5) == [0, 1, 4, 9, 16]
 

@@ -62,3 +62,36 @@ fn refusal(operation: &'static str, name: &str, problem: &str) -> aqueduct::Erro
     let refused = refused(operation, name, Some(problem.to_owned()));
     refused.err().unwrap_or_else(|| crate::error::bad_argument(operation, name, problem))
 }
+
+/// Writes parts of arrays of a file; `find` is the method that finds an array. Each fault fails the run: the other ranks learn of it.
+macro_rules! write_parts {
+    ($file:ident, $find:ident, $accesses:ident, $collective:ident) => {{
+        let values: Vec<_> = $accesses.iter().map(|access| access.values($file.name())).collect();
+        let mut queue = $file.queue();
+        for (access, values) in $accesses.iter().zip(&values) {
+            match (values, $file.$find(&access.array)) {
+                (Ok(values), Ok(id)) => queue.put_bytes(id, access.part.clone(), values),
+                (Err(error), _) => queue.fail(error.clone()),
+                (_, Err(error)) => queue.fail(error),
+            };
+        }
+        if $collective { queue.run_all() } else { queue.run() }
+    }};
+}
+
+/// Reads parts of arrays of a file, as [`write_parts`] writes them.
+macro_rules! read_parts {
+    ($file:ident, $find:ident, $accesses:ident, $collective:ident) => {{
+        let mut queue = $file.queue();
+        for access in &mut $accesses {
+            let (id, part) = ($file.$find(&access.array), access.part.clone());
+            match (access.filled($file.name()), id) {
+                (Ok(bytes), Ok(id)) => queue.get_bytes(id, part, bytes),
+                (Err(error), _) | (_, Err(error)) => queue.fail(error),
+            };
+        }
+        if $collective { queue.run_all() } else { queue.run() }
+    }};
+}
+
+pub(crate) use {read_parts, write_parts};

@@ -1,7 +1,5 @@
 //! HDF5 files.
 
-use std::borrow::Cow;
-
 use aqueduct::hdf5::{
     Datatype, Hdf5Attribute, Hdf5Compression, Hdf5CreateOptions, Hdf5DatasetOptions, Hdf5Definitions,
     Hdf5File, Hdf5OpenOptions,
@@ -11,10 +9,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-use crate::access::PartAccess;
+use crate::access::{PartAccess, read_parts, write_parts};
 use crate::comm::RankComm;
 use crate::datatype::{TypeTree, hdf5_tree};
 use crate::error::bad_argument;
+use crate::file_options::{FileOptions, with_file_options};
 use crate::handle::PythonHandle;
 
 /// An open HDF5 file.
@@ -39,50 +38,18 @@ type DatasetTuple = (Py<PyAny>, Vec<u64>, Option<Vec<u64>>, Vec<bool>, Vec<Strin
 
 #[pymethods]
 impl RawHdf5 {
-    /// Creates a file. Collective.
+    /// Creates or opens a file. Collective.
     #[staticmethod]
-    fn create(
-        py: Python<'_>,
-        comm: &RankComm,
-        name: &str,
-        replace: bool,
-        durable: bool,
-        hints: Vec<(String, String)>,
-    ) -> PyResult<Self> {
-        let mut options = Hdf5CreateOptions::new();
-        if replace {
-            options = options.replace();
-        }
-        if !durable {
-            options = options.without_sync();
-        }
-        for (key, value) in hints {
-            options = options.hint(key, value);
-        }
-        Ok(Self { file: PythonHandle::open(py, name, || options.create(&comm.inner, name))? })
-    }
-
-    /// Opens a file. Collective.
-    #[staticmethod]
-    fn open(
-        py: Python<'_>,
-        comm: &RankComm,
-        name: &str,
-        writable: bool,
-        durable: bool,
-        hints: Vec<(String, String)>,
-    ) -> PyResult<Self> {
-        let mut options = Hdf5OpenOptions::new();
-        if writable {
-            options = options.writable();
-        }
-        if !durable {
-            options = options.without_sync();
-        }
-        for (key, value) in hints {
-            options = options.hint(key, value);
-        }
-        Ok(Self { file: PythonHandle::open(py, name, || options.open(&comm.inner, name))? })
+    fn open(py: Python<'_>, comm: &RankComm, name: &str, options: FileOptions) -> PyResult<Self> {
+        let create = |replace| {
+            let create = with_file_options!(options, Hdf5CreateOptions::new(), replace if replace);
+            create.create(&comm.inner, name)
+        };
+        let open = |writable| {
+            let open = with_file_options!(options, Hdf5OpenOptions::new(), writable if writable);
+            open.open(&comm.inner, name)
+        };
+        Ok(Self { file: PythonHandle::open(py, name, || options.open(name, create, open))? })
     }
 
     /// The paths of all objects, and whether each is a dataset.
@@ -160,35 +127,13 @@ impl RawHdf5 {
     /// Writes parts of datasets.
     fn write(&self, py: Python<'_>, accesses: &Bound<'_, PyAny>, collective: bool) -> PyResult<()> {
         let accesses = PartAccess::parse(accesses)?;
-        self.file.with(py, "write", |file| {
-            let values: Vec<aqueduct::Result<Cow<'_, [u8]>>> =
-                accesses.iter().map(|access| access.values(file.name())).collect();
-            let mut queue = file.queue();
-            for (access, values) in accesses.iter().zip(&values) {
-                match (values, file.dataset(&access.array)) {
-                    (Ok(values), Ok(id)) => queue.put_bytes(id, access.part.clone(), values),
-                    (Err(error), _) => queue.fail(error.clone()),
-                    (_, Err(error)) => queue.fail(error),
-                };
-            }
-            if collective { queue.run_all() } else { queue.run() }
-        })
+        self.file.with(py, "write", |file| write_parts!(file, dataset, accesses, collective))
     }
 
     /// Reads parts of datasets.
     fn read(&self, py: Python<'_>, accesses: &Bound<'_, PyAny>, collective: bool) -> PyResult<()> {
         let mut accesses = PartAccess::parse(accesses)?;
-        self.file.with(py, "read", |file| {
-            let mut queue = file.queue();
-            for access in &mut accesses {
-                let (id, part) = (file.dataset(&access.array), access.part.clone());
-                match (access.filled(file.name()), id) {
-                    (Ok(bytes), Ok(id)) => queue.get_bytes(id, part, bytes),
-                    (Err(error), _) | (_, Err(error)) => queue.fail(error),
-                };
-            }
-            if collective { queue.run_all() } else { queue.run() }
-        })
+        self.file.with(py, "read", |file| read_parts!(file, dataset, accesses, collective))
     }
 
     /// The texts of a dataset of texts of variable length. Collective.

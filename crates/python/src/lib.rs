@@ -15,6 +15,7 @@ mod comm;
 mod datatype;
 mod error;
 mod file;
+mod file_options;
 mod handle;
 mod hdf5;
 mod memory;

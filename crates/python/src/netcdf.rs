@@ -1,7 +1,5 @@
 //! netCDF files (CDF-1, CDF-2, CDF-5).
 
-use std::borrow::Cow;
-
 use aqueduct::netcdf::{
     CdfVersion, NcType, NetcdfCreateOptions, NetcdfDefinitions, NetcdfFile, NetcdfOpenOptions, Values,
 };
@@ -10,10 +8,11 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-use crate::access::PartAccess;
+use crate::access::{PartAccess, read_parts, write_parts};
 use crate::comm::RankComm;
 use crate::datatype::{netcdf_name, netcdf_type};
 use crate::error::bad_argument;
+use crate::file_options::{FileOptions, with_file_options};
 use crate::handle::PythonHandle;
 
 /// An open netCDF file.
@@ -37,16 +36,14 @@ type VariableTuple = (String, &'static str, Vec<String>, Vec<u64>, Vec<Attribute
 
 #[pymethods]
 impl RawNetcdf {
-    /// Creates a file. Collective.
+    /// Creates or opens a file; `version` is that of the format of a new one. Collective.
     #[staticmethod]
-    fn create(
+    fn open(
         py: Python<'_>,
         comm: &RankComm,
         name: &str,
+        options: FileOptions,
         version: u8,
-        replace: bool,
-        durable: bool,
-        hints: Vec<(String, String)>,
     ) -> PyResult<Self> {
         let version = match version {
             1 => CdfVersion::Cdf1,
@@ -58,40 +55,15 @@ impl RawNetcdf {
                 )));
             }
         };
-        let mut options = NetcdfCreateOptions::new().version(version);
-        if replace {
-            options = options.replace();
-        }
-        if !durable {
-            options = options.without_sync();
-        }
-        for (key, value) in hints {
-            options = options.hint(key, value);
-        }
-        Ok(Self { file: PythonHandle::open(py, name, || options.create(&comm.inner, name))? })
-    }
-
-    /// Opens a file. Collective.
-    #[staticmethod]
-    fn open(
-        py: Python<'_>,
-        comm: &RankComm,
-        name: &str,
-        writable: bool,
-        durable: bool,
-        hints: Vec<(String, String)>,
-    ) -> PyResult<Self> {
-        let mut options = NetcdfOpenOptions::new();
-        if writable {
-            options = options.writable();
-        }
-        if !durable {
-            options = options.without_sync();
-        }
-        for (key, value) in hints {
-            options = options.hint(key, value);
-        }
-        Ok(Self { file: PythonHandle::open(py, name, || options.open(&comm.inner, name))? })
+        let create = |replace| {
+            let new = NetcdfCreateOptions::new().version(version);
+            with_file_options!(options, new, replace if replace).create(&comm.inner, name)
+        };
+        let open = |writable| {
+            let open = with_file_options!(options, NetcdfOpenOptions::new(), writable if writable);
+            open.open(&comm.inner, name)
+        };
+        Ok(Self { file: PythonHandle::open(py, name, || options.open(name, create, open))? })
     }
 
     /// The dimensions: name, length, whether it is unlimited.
@@ -159,35 +131,13 @@ impl RawNetcdf {
     /// Writes parts of variables.
     fn write(&self, py: Python<'_>, accesses: &Bound<'_, PyAny>, collective: bool) -> PyResult<()> {
         let accesses = PartAccess::parse(accesses)?;
-        self.file.with(py, "write", |file| {
-            let values: Vec<aqueduct::Result<Cow<'_, [u8]>>> =
-                accesses.iter().map(|access| access.values(file.name())).collect();
-            let mut queue = file.queue();
-            for (access, values) in accesses.iter().zip(&values) {
-                match (values, file.variable(&access.array)) {
-                    (Ok(values), Ok(id)) => queue.put_bytes(id, access.part.clone(), values),
-                    (Err(error), _) => queue.fail(error.clone()),
-                    (_, Err(error)) => queue.fail(error),
-                };
-            }
-            if collective { queue.run_all() } else { queue.run() }
-        })
+        self.file.with(py, "write", |file| write_parts!(file, variable, accesses, collective))
     }
 
     /// Reads parts of variables.
     fn read(&self, py: Python<'_>, accesses: &Bound<'_, PyAny>, collective: bool) -> PyResult<()> {
         let mut accesses = PartAccess::parse(accesses)?;
-        self.file.with(py, "read", |file| {
-            let mut queue = file.queue();
-            for access in &mut accesses {
-                let (id, part) = (file.variable(&access.array), access.part.clone());
-                match (access.filled(file.name()), id) {
-                    (Ok(bytes), Ok(id)) => queue.get_bytes(id, part, bytes),
-                    (Err(error), _) | (_, Err(error)) => queue.fail(error),
-                };
-            }
-            if collective { queue.run_all() } else { queue.run() }
-        })
+        self.file.with(py, "read", |file| read_parts!(file, variable, accesses, collective))
     }
 
     /// Fills a variable, or a record of it, with its fill value. Collective.
