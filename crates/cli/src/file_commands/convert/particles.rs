@@ -175,7 +175,7 @@ impl<'f> Particles<'f> {
         lost.extend(others.iter().map(|field| omitted(&field.field.array.name)));
         let is_used =
             |at: &usize| fields.iter().chain(&positions).chain(&others).any(|field| field.array == *at);
-        let unused = chosen.iter().filter(|at| !is_used(*at));
+        let unused = chosen.iter().filter(|at| !is_used(at));
         lost.extend(unused.map(|at| omitted(&from.arrays()[*at].name)));
         if chosen.iter().any(|at| !from.arrays()[*at].attributes.is_empty()) {
             lost.push("fields of VTKHDF have no attributes: all are omitted".to_owned());
