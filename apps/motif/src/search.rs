@@ -87,7 +87,7 @@ impl SearchSettings {
             distribution: FileDistribution::Bytes,
             input: InputMode::Together,
             shares: Vec::new(),
-            buffer: 4 << 20,
+            buffer: 1 << 20,
             most: 1_000_000,
             most_bytes: 1 << 30,
             within: None,

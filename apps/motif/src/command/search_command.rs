@@ -74,7 +74,7 @@ pub(super) struct SearchArguments {
     #[arg(long, value_delimiter = ',')]
     shares: Vec<u64>,
     /// Bytes that a rank reads at once
-    #[arg(long, default_value = "4MiB", value_parser = super::size)]
+    #[arg(long, default_value = "1MiB", value_parser = super::size)]
     buffer: u64,
     /// Format of the hits on the standard output
     #[arg(long, default_value = "text", value_parser = ["text", "tsv", "gff3", "fasta"])]
