@@ -13,6 +13,9 @@ use crate::timing::{alternate, median, ratios};
 use crate::tools::{folder, root, scratch_folder};
 
 const CARG: &str = "CC(A|T){6}GG";
+/// The same motif for ripgrep, with ends of lines within it.
+const MULTILINE: [&str; 4] =
+    ["--multiline", "--count-matches", "--no-filename", r"C\n?C\n?((A|T)\n?){6}G\n?G"];
 const PLANTED: &str = "CCATATATGGACGTACGTAC";
 const APPROXIMATE: &str = "CCATATATGGACGTACGTAC";
 /// Megabytes of the human genome in the study.
@@ -87,6 +90,9 @@ impl MotifBench<'_> {
         if is_installed("rg") {
             let rounds = alternate(self.rounds, || same(ripgrep()?), || same(search(&lines, "1")?))?;
             table.at_least("  one line per sequence, 1 rank × `rg --count-matches`", &ratios(&rounds), 1.0);
+            let multiline = || same(count_seconds(Command::new("rg").args(MULTILINE).arg(&wrapped))?);
+            let rounds = alternate(self.rounds, multiline, || same(search(&wrapped, "1")?))?;
+            table.at_least("  lines of 60, 1 rank × `rg --multiline --count-matches`", &ratios(&rounds), 1.0);
         }
         let seconds = median(&one).context("no rounds")? * HUMAN_GENOME / (mebibytes as f64 * 1.048_576);
         table.row("  seconds for 3121 MB (human genome), computed, 1 rank", [seconds; 2], FigureTarget::None);
