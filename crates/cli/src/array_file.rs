@@ -6,7 +6,6 @@ mod chunk_references;
 mod element_type;
 mod field_arrays;
 mod file_kind;
-mod finding;
 #[cfg(feature = "hdf5")]
 mod hdf5;
 mod mardyn;
@@ -34,6 +33,7 @@ use anyhow::{Result, bail, ensure};
 use aqueduct::comm::Comm;
 use aqueduct::object::FileProvenance;
 
+use crate::finding::Finding;
 pub(crate) use array_model::{Array, ArrayPart, AttributeValue, NamedAttribute, SharedDimension};
 pub(crate) use chunk_references::{ChunkCodec, ChunkReference, ChunkReferences};
 pub(crate) use element_type::{ElementType, NumberType, NumberValue};
@@ -42,7 +42,6 @@ pub(crate) use field_arrays::{FieldArray, fields_of};
 #[cfg(feature = "hdf5")]
 pub(crate) use file_kind::extension_of;
 pub(crate) use file_kind::{FileKind, detect, with_suffix};
-pub(crate) use finding::{Finding, FormatMismatch, is_damage, is_missing};
 #[cfg(feature = "hdf5")]
 pub(crate) use hdf5::as_datatype;
 pub(crate) use raw::RawShape;

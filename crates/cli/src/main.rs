@@ -5,6 +5,7 @@ mod bench;
 mod demo;
 mod exec;
 mod file_commands;
+mod finding;
 mod memfs;
 mod parallel;
 mod particle_run;

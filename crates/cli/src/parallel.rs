@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use aqueduct::comm::{Comm, Launch, Op};
 
 use crate::FAILURE_STATUS;
-use crate::array_file::FormatMismatch;
+use crate::finding::FormatMismatch;
 
 /// Without `--ranks`, a rank for as many bytes of the files as this, at most one per core.
 const BYTES_PER_RANK: u64 = 16 << 20;
@@ -90,7 +90,7 @@ pub(crate) fn agree<T>(world: &Comm, outcome: Result<T>) -> Result<T> {
     }
     let message = match &outcome {
         Err(error) => {
-            let mut message = vec![if crate::array_file::is_damage(error) { DAMAGE } else { 0 }];
+            let mut message = vec![if crate::finding::is_damage(error) { DAMAGE } else { 0 }];
             message.extend(format!("{error:#}").bytes());
             message
         }
@@ -163,7 +163,7 @@ mod tests {
                 world,
                 if world.rank() == 2 { Err(FormatMismatch("bad".into()).into()) } else { Ok(()) },
             );
-            let damaged = crate::array_file::is_damage(&damaged.unwrap_err());
+            let damaged = crate::finding::is_damage(&damaged.unwrap_err());
             Ok::<_, String>((failed.to_string(), refused.unwrap_err().to_string(), damaged))
         });
         for (failed, refused, damaged) in messages.unwrap() {

@@ -8,10 +8,10 @@ use aqueduct::checkpoint::particle_cells::{self, CellSummary};
 use aqueduct::comm::Comm;
 use aqueduct::file::{self, File};
 
-use super::finding::FormatMismatch;
 use super::{
     Array, ArrayFile, ArrayPart, ChunkReferences, ElementType, Finding, NamedAttribute, VerifyDepth, molecule,
 };
+use crate::finding::FormatMismatch;
 
 pub(crate) struct CellArrayFile {
     world: Comm,

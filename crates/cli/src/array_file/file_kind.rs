@@ -10,7 +10,7 @@ use aqueduct::comm::Comm;
 use aqueduct::file::{Error, File, Kind};
 use aqueduct::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
 
-use super::finding::FormatMismatch;
+use crate::finding::FormatMismatch;
 
 /// The number of first bytes that identify a kind.
 const HEAD: usize = 512;
@@ -55,7 +55,7 @@ pub(crate) fn detect(world: &Comm, name: &OsStr, assume_raw: bool) -> Result<Fil
     let head = match read_head(world, name) {
         Ok(head) => head,
         // One file of a pair: the name of the other one is known.
-        Err(error) if super::finding::is_missing(&error) => {
+        Err(error) if crate::finding::is_missing(&error) => {
             let missing = || {
                 Error::new(Kind::NoSuchFile, "open", name.to_string_lossy(), "no such file; check the path")
             };
@@ -154,7 +154,7 @@ fn read_head(world: &Comm, name: &OsStr) -> Result<Vec<u8>> {
 fn head_of(world: &Comm, name: &OsStr) -> Result<Option<Vec<u8>>> {
     match read_head(world, name) {
         Ok(head) => Ok(Some(head)),
-        Err(error) if super::finding::is_missing(&error) => Ok(None),
+        Err(error) if crate::finding::is_missing(&error) => Ok(None),
         // A folder of that name is not a companion file.
         Err(error)
             if error

@@ -10,11 +10,11 @@ use aqueduct::comm::Comm;
 use aqueduct::file::File;
 use aqueduct::object::{FileProvenance, UtcTime};
 
-use super::finding::FormatMismatch;
 use super::{
     Array, ArrayFile, ArrayPart, ChunkReferences, ElementType, Finding, GenerationState, NumberType,
     VerifyDepth, molecule, signature,
 };
+use crate::finding::FormatMismatch;
 
 /// A store, or one checkpoint of it.
 pub(crate) struct CheckpointArrayFile {
@@ -313,7 +313,7 @@ fn about(generation: &Generation) -> String {
 /// A file of the manifest that does not exist is damage.
 fn missing_is_damage(name: &str, error: &anyhow::Error) -> Finding {
     let finding = Finding::of_part(name, error);
-    Finding { is_damage: finding.is_damage || super::finding::is_missing(error), ..finding }
+    Finding { is_damage: finding.is_damage || crate::finding::is_missing(error), ..finding }
 }
 
 #[cfg(test)]

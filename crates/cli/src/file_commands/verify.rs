@@ -11,7 +11,8 @@ use aqueduct::comm::Comm;
 use serde_json::{Value, json};
 
 use crate::FAILURE_STATUS;
-use crate::array_file::{self, ArrayFile, ArrayPart, Finding, GenerationState, RawShape, VerifyDepth};
+use crate::array_file::{self, ArrayFile, ArrayPart, GenerationState, RawShape, VerifyDepth};
+use crate::finding::Finding;
 use crate::parallel::{RankCount, agree, in_order};
 use crate::standard_output::{StandardOutput, root_output};
 use crate::terminal::{Palette, TextRole, progress_bar};

@@ -12,6 +12,7 @@ use aqueduct::comm::{Comm, Launch};
 
 use self::watched_array::WatchedArray;
 use crate::array_file::{self, ArrayFile, RawShape};
+use crate::finding::{is_damage, is_missing};
 use crate::particle_run::is_launched;
 use crate::standard_output::lock_stdout;
 use crate::terminal::{Palette, TextRole};
@@ -71,7 +72,7 @@ fn follow(world: &Comm, arguments: &WatchArguments, every: Duration, limit: Opti
 
 /// Whether a program that creates or extends the file may be the cause of an error.
 fn is_temporary(error: &anyhow::Error) -> bool {
-    array_file::is_damage(error) || array_file::is_missing(error)
+    is_damage(error) || is_missing(error)
 }
 
 /// Shows the new steps; whether the writer has finished.
