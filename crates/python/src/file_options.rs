@@ -15,7 +15,7 @@ pub(crate) struct FileOptions {
 }
 
 impl FileOptions {
-    /// Creates or opens the file, whichever the mode says: `create` is told whether a file is replaced, `open` whether it is written.
+    /// Creates or opens the file, whichever the mode says: the argument of `create` is whether a file is replaced, that of `open` whether it is written.
     pub(crate) fn open<T>(
         &self,
         name: &str,
