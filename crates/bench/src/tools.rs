@@ -1,5 +1,6 @@
 //! Folders, C compilers and other programs that comparisons need.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -32,6 +33,21 @@ pub(crate) fn preload_library() -> PathBuf {
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
+}
+
+/// Brings memory and file system into one state: writes, syncs and removes a file of 1.25 times the bytes of the turn, and syncs all.
+///
+/// A virtual machine returns memory that was free for two seconds to its host and gets it back by page faults, which cost several times as much
+/// as writing to it. Memory that was freed just now is still there. The sync completes what earlier turns removed.
+pub(crate) fn equalize(folder: &Path, bytes: u64) {
+    let path = folder.join("equalize");
+    let block = vec![1_u8; 1 << 20];
+    let mut file = std::fs::File::create(&path).expect("a file");
+    (0..(bytes + bytes / 4).div_ceil(1 << 20)).for_each(|_| file.write_all(&block).expect("room"));
+    file.sync_all().expect("room");
+    drop(file);
+    std::fs::remove_file(&path).expect("the file that was just written");
+    rustix::fs::sync();
 }
 
 /// Compiles a program of `crates/bench/peer`, with arguments before and after the source. None and a message if that fails.

@@ -11,7 +11,7 @@ use aqueduct::comm::Launch;
 use aqueduct::hdf5::Hdf5CreateOptions;
 
 use crate::table::FigureTable;
-use crate::tools::{root, succeeds};
+use crate::tools::{equalize, root, succeeds};
 
 /// The interpreter with the package, set by `cargo xtask bench python`.
 const INTERPRETER: &str = "AQUEDUCT_BENCH_PYTHON";
@@ -32,7 +32,9 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     for ranks in [2, 4] {
         let mut ratios = Vec::new();
         for _ in 0..rounds {
+            prepare(folder);
             let rust = array(folder, ranks)?;
+            prepare(folder);
             let ours = script(Command::new(&python), "threads", folder, ranks)?[0];
             ratios.push(rust / ours);
         }
@@ -43,7 +45,9 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         let name = format!("1 GiB to HDF5 from {ranks} processes: time of parallel h5py / ours");
         let mut ratios = Vec::new();
         for _ in 0..rounds {
+            prepare(folder);
             let Some(peer) = parallel(SYSTEM_PYTHON, "h5py-mpi", folder, ranks)? else { break };
+            prepare(folder);
             let Some(ours) = parallel(&python, "ours-mpi", folder, ranks)? else { break };
             ratios.push(peer / ours);
         }
@@ -67,6 +71,15 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     table.at_least("10⁶ records: time of numpy.tofile and fsync / ours", &records, 0.9);
     table.finish();
     Ok(())
+}
+
+/// Removes the files of earlier turns, and brings memory into one state: a turn needs memory for the array and for the file.
+fn prepare(folder: &Path) {
+    for name in ["array.h5", "peer.h5"] {
+        // There is none before the first turn.
+        let _ = std::fs::remove_file(folder.join(name));
+    }
+    equalize(folder, 2 * BYTES);
 }
 
 /// Seconds of what `threads` in `figures.py` does, from Rust.

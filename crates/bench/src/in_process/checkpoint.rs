@@ -84,21 +84,6 @@ impl CpuCost {
     }
 }
 
-/// Brings memory and file system into one state: writes, syncs and removes a file of 1.25 times the bytes of the turn, and syncs all.
-///
-/// A virtual machine returns memory that was free for two seconds to its host and gets it back by page faults, which cost several times as much
-/// as writing to it. Memory that was freed just now is still there. The sync completes what earlier turns removed.
-fn equalize(folder: &Path, bytes: u64) {
-    let path = folder.join("equalize");
-    let block = vec![1_u8; 1 << 20];
-    let mut file = std::fs::File::create(&path).expect("a file");
-    (0..(bytes + bytes / 4).div_ceil(1 << 20)).for_each(|_| file.write_all(&block).expect("room"));
-    file.sync_all().expect("room");
-    drop(file);
-    std::fs::remove_file(&path).expect("the file that was just written");
-    rustix::fs::sync();
-}
-
 /// The folder of the files, and the number of bytes that a turn writes or reads.
 #[derive(Clone, Copy)]
 struct BenchTurn<'a> {
@@ -123,7 +108,7 @@ fn cost(
         let mine = prepare(world);
         world.barrier()?;
         if world.rank() == 0 {
-            equalize(turn.folder, turn.bytes);
+            tools::equalize(turn.folder, turn.bytes);
         }
         world.barrier()?;
         let mut outcome = Ok(());
@@ -358,7 +343,7 @@ fn ascii(table: &mut FigureTable, folder: &Path, count: u64) {
 /// The cost of a plain loop that writes, and of one that reads.
 fn loops(turn: BenchTurn<'_>, path: &Path, count: u64) -> [CpuCost; 2] {
     let all = molecules(count, 0, 1);
-    equalize(turn.folder, turn.bytes);
+    tools::equalize(turn.folder, turn.bytes);
     let written = CpuCost::of(|| {
         let mut file = BufWriter::new(std::fs::File::create(path).expect("a file"));
         for molecule in &all {
