@@ -26,7 +26,8 @@ pub(crate) struct ChunkSelection {
 }
 
 impl Hdf5File {
-    /// Statistics of reading ahead, which needs a file that is only read. The hint `aqueduct_prefetch` is the limit of the memory.
+    /// Statistics of reading ahead, which needs a file that is only read. The hint `aqueduct_prefetch` is the limit of the memory of
+    /// compressed chunks, and again of everything else.
     pub fn prefetch_stats(&self) -> PrefetchStats {
         let (chunks, file) = (self.lock_chunk_prefetcher().stats(), self.core.file.prefetch_stats());
         PrefetchStats {
